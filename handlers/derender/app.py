@@ -1,0 +1,139 @@
+"""The HTTP application: routes, and the error envelope."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+
+from . import __version__
+from .body import parse, read_body
+from .chat import derender_chat
+from .completions import derender_completion
+from .errors import DerenderError, invalid_request
+from .protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
+from .protocol.openai import Error, ErrorResponse, Model, ModelList
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .model import ServedModel
+    from .protocol.base import WireModel
+    from .settings import Settings
+
+__all__ = ["create_app"]
+
+logger = logging.getLogger("derender")
+
+GZIP_FROM: Final = 16 * 1024
+"""Responses from this many bytes on are compressed where the client accepts it."""
+GZIP_LEVEL: Final = 1
+"""JSON of logprobs is repetitive: higher levels cost several times as much for a tenth of the size."""
+
+RequestT = TypeVar("RequestT", bound="WireModel")
+
+
+def create_app(settings: Settings, model: ServedModel) -> FastAPI:
+    """The application that serves one model.
+
+    Args:
+        settings: What the operator chose.
+        model: The model, loaded.
+    """
+    app = FastAPI(title="derender", version=__version__, summary="Token ids into OpenAI responses.")
+    app.add_middleware(GZipMiddleware, minimum_size=GZIP_FROM, compresslevel=GZIP_LEVEL)
+    app.add_exception_handler(DerenderError, _derender_error)
+    app.add_exception_handler(HTTPException, _http_error)
+
+    def openapi() -> dict[str, Any]:
+        # Only who asks for the document pays for making it.
+        from .openapi import describe
+
+        app.openapi_schema = app.openapi_schema or describe(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+    async def answer(
+        request: Request,
+        request_model: type[RequestT],
+        derender: Callable[[RequestT, ServedModel, int], WireModel],
+    ) -> Response:
+        try:
+            body = parse(await read_body(request, settings.max_body_bytes))
+            return _json(derender(request_model.model_validate(body), model, int(time.time())))
+        except ValidationError as error:
+            raise invalid_request(error) from None
+        except DerenderError:
+            raise
+        except Exception as error:
+            # The message may quote what was generated: the kind and the place are all that is logged.
+            raise _unexpected(error) from None
+
+    @app.post("/v1/chat/completions/derender", summary="Derender a chat completion")
+    async def chat_completions(request: Request) -> Response:
+        return await answer(request, ChatDerenderRequest, derender_chat)
+
+    @app.post("/v1/completions/derender", summary="Derender a text completion")
+    async def completions(request: Request) -> Response:
+        return await answer(request, CompletionDerenderRequest, derender_completion)
+
+    @app.get("/v1/models", summary="List the names that requests may use")
+    async def models() -> Response:
+        created = int(time.time())
+        manifest, limits = model.vocabulary.manifest, model.limits
+        return _json(
+            ModelList(
+                data=[
+                    Model(id=name, created=created, root=manifest.name, max_model_len=limits.max_model_len)
+                    for name in model.names
+                ]
+            )
+        )
+
+    @app.get("/health", summary="Say that requests are answered")
+    async def health() -> Response:
+        return Response()
+
+    @app.get("/version", summary="Say the version")
+    async def version() -> Response:
+        return Response(orjson.dumps({"version": __version__}), media_type="application/json")
+
+    return app
+
+
+def _json(content: WireModel, status: int = 200) -> Response:
+    # Models are written from their fields as they are; logprobs are JSON already.
+    return Response(orjson.dumps(content, default=vars), status, media_type="application/json")
+
+
+def _error(message: str, kind: str, param: str | None, status: int) -> Response:
+    return _json(ErrorResponse(error=Error(message=message, type=kind, param=param, code=status)), status)
+
+
+async def _derender_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, DerenderError)
+    return _error(error.message, error.type, error.param, error.status)
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kind = "NotFoundError" if error.status_code == 404 else "BadRequestError"
+    response = _error(str(error.detail), kind, None, error.status_code)
+    response.headers.update(error.headers or {})
+    return response
+
+
+def _unexpected(error: Exception) -> HTTPException:
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    place = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else "?"
+    logger.error("unexpected %s at %s", type(error).__name__, place)
+    return HTTPException(500, "internal error")

@@ -1,0 +1,213 @@
+r"""Token ids → text, in pieces.
+
+    detokenize(vocabulary, state, token_ids, …) → (text, state)
+
+The state is a value: what is held back, and whether the text has begun. A whole output is one piece; any split
+of the same ids gives the same text.
+
+Text is given up to the last token that ends a character. What follows it, the tokens of a character that is not
+complete, is held until the next tokens say what it is; a generation that was cut there never shows it. A token
+is held whole: of " \xe2\x88", a space and the beginning of "∞", the space waits too.
+"""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from .vocabulary import Rule, Vocabulary
+
+__all__ = ["DetokenizerState", "decode", "detokenize", "ends_character", "start"]
+
+REPLACEMENT: Final = "\ufffd"
+_PROMPT_TAIL: Final = 8
+"""Ids of the prompt that decide what the first output bytes continue. A character has at most four bytes."""
+_LIBRARY_WINDOW: Final = 8
+"""Ids that the `tokenizers` library sees before a new one, for decoders that look at the neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetokenizerState:
+    """What decoding carries from one piece of an output to the next."""
+
+    text_started: bool = False
+    """Whether anything came before (byte-fallback): a new text may lose its first space."""
+    begun: bytes = b""
+    """The bytes of a character that the prompt began. Shown only if the output completes it."""
+    pending: bytes = b""
+    """The bytes of the tokens that are held."""
+    window: tuple[int, ...] = ()
+    """The last ids (rule "tokenizers"), for decoders that look at the neighbours."""
+    unread: int = 0
+    """How many of the window's last ids have not given text yet."""
+
+
+def start(
+    vocabulary: Vocabulary, prompt_token_ids: Sequence[int] | None, *, skip_special_tokens: bool = True
+) -> DetokenizerState:
+    """The state after a prompt, so that decoding continues it (wire contract, "Detokenization").
+
+    Args:
+        vocabulary: The model's.
+        prompt_token_ids: The prompt, or a suffix of it; none starts a new text.
+        skip_special_tokens: As for the output.
+    """
+    if not prompt_token_ids:
+        return DetokenizerState()
+    visible = _visible(vocabulary, prompt_token_ids, skip_special_tokens)
+    _, state = _RULES[vocabulary.manifest.rule](
+        vocabulary, DetokenizerState(text_started=len(visible) > _PROMPT_TAIL), visible[-_PROMPT_TAIL:]
+    )
+    _, begins = codecs.utf_8_decode(state.pending, "replace", False)
+    return replace(state, begun=state.pending[begins:], pending=b"")
+
+
+def detokenize(
+    vocabulary: Vocabulary,
+    state: DetokenizerState,
+    token_ids: Sequence[int],
+    *,
+    skip_special_tokens: bool = True,
+) -> tuple[str, DetokenizerState]:
+    """The text that ids add to an output, and the state after them.
+
+    Args:
+        vocabulary: The model's; every id is below `vocabulary.manifest.size`.
+        state: What came before.
+        token_ids: The ids, in order.
+        skip_special_tokens: Leave special tokens out of the text.
+    """
+    if not token_ids:
+        return "", state
+    visible = _visible(vocabulary, token_ids, skip_special_tokens)
+    return _RULES[vocabulary.manifest.rule](vocabulary, state, visible)
+
+
+def decode(vocabulary: Vocabulary, token_ids: Sequence[int]) -> str:
+    """The text of a few ids alone, in any context: nothing withheld, stripped or skipped."""
+    if vocabulary.tokenizer is not None:
+        return str(vocabulary.tokenizer.decode(list(token_ids), skip_special_tokens=False))
+    data = b"".join(map(vocabulary.pieces.__getitem__, token_ids))
+    if vocabulary.manifest.rule == "byte-fallback":
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return REPLACEMENT * len(data)
+    return data.decode(errors="replace")
+
+
+def _visible(vocabulary: Vocabulary, token_ids: Sequence[int], skip_special_tokens: bool) -> Sequence[int]:
+    if not skip_special_tokens or vocabulary.special.isdisjoint(token_ids):
+        return token_ids
+    special = vocabulary.special
+    return [token_id for token_id in token_ids if token_id not in special]
+
+
+def ends_character(data: bytes) -> bool:
+    """Whether bytes end with a complete character, or are none."""
+    for length in range(1, min(4, len(data)) + 1):
+        first = data[-length]
+        if first < 0x80:
+            return length == 1
+        if first >= 0xC0:
+            try:
+                data[-length:].decode()
+            except UnicodeDecodeError:
+                return False
+            return True
+    return not data
+
+
+def _byte_level(
+    vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int]
+) -> tuple[str, DetokenizerState]:
+    pieces = vocabulary.pieces
+    data = state.pending + b"".join(map(pieces.__getitem__, token_ids))
+    begun = state.begun if state.begun and _continues(state.begun, data) else b""
+    data = begun + data
+    end = len(data)
+    for token_id in reversed(token_ids):
+        if ends_character(data[max(end - 4, 0) : end]):
+            return data[:end].decode(errors="replace"), DetokenizerState(pending=data[end:])
+        end -= len(pieces[token_id])
+    return "", DetokenizerState(begun=begun, pending=data[len(begun) :])
+
+
+def _byte_fallback(
+    vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int]
+) -> tuple[str, DetokenizerState]:
+    pieces, byte_tokens = vocabulary.pieces, vocabulary.byte_tokens
+    parts: list[str] = []
+    begun, pending = state.begun, state.pending
+    runs: Iterable[tuple[bool, Iterable[int]]]
+    if byte_tokens.isdisjoint(token_ids):
+        runs = [(False, token_ids)]
+    else:
+        runs = groupby(token_ids, byte_tokens.__contains__)
+    for single_bytes, ids in runs:
+        data = b"".join(map(pieces.__getitem__, ids))
+        if single_bytes:
+            pending += data
+            if begun and not _continues(begun, pending):
+                begun = b""
+            text, rest = _byte_run(begun + pending)
+            parts.append(text)
+            begun, pending = (b"", rest) if text else (begun, pending)
+        elif data:
+            # A run of byte tokens ends here: what is held of it can't become a character any more.
+            parts.append(REPLACEMENT * len(pending) + data.decode())
+            begun = pending = b""
+    text = "".join(parts)
+    started = state.text_started or bool(text or pending)
+    if vocabulary.manifest.strip_leading_space and not state.text_started:
+        text = text.removeprefix(" ")
+    return text, DetokenizerState(text_started=started, begun=begun, pending=pending)
+
+
+def _continues(begun: bytes, data: bytes) -> bool:
+    """Whether bytes complete a character that was begun, or may yet."""
+    text, _ = codecs.utf_8_decode((begun + data)[:4], "replace", False)
+    return not text.startswith(REPLACEMENT)
+
+
+def _byte_run(data: bytes) -> tuple[str, bytes]:
+    """The complete characters of a run of byte tokens, and the bytes after them.
+
+    `tokenizers` gives a run that is no UTF-8 as one U+FFFD a byte. Here that begins at the first byte which
+    fits no character: those before it are complete, and a stream has sent them.
+    """
+    try:
+        text, end = codecs.utf_8_decode(data, "strict", False)
+    except UnicodeDecodeError as error:
+        end = error.start
+        text = data[:end].decode()
+    return text, data[end:]
+
+
+def _library(
+    vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int]
+) -> tuple[str, DetokenizerState]:
+    """Decode with the `tokenizers` library: what the window's text gains."""
+    assert vocabulary.tokenizer is not None
+    window = [*state.window, *token_ids]
+    read = len(state.window) - state.unread
+    # Special tokens that are to be skipped are gone already.
+    before = vocabulary.tokenizer.decode(window[:read], skip_special_tokens=False)
+    text = vocabulary.tokenizer.decode(window, skip_special_tokens=False)
+    gained = text.removeprefix(before) if text.startswith(before) else text[len(before) :]
+    if gained.endswith(REPLACEMENT):
+        return "", DetokenizerState(window=tuple(window), unread=len(window) - read)
+    return gained, DetokenizerState(window=tuple(window[-_LIBRARY_WINDOW:]))
+
+
+_RULES: Final[
+    dict[
+        Rule,
+        Callable[[Vocabulary, DetokenizerState, Sequence[int]], tuple[str, DetokenizerState]],
+    ]
+] = {"byte-level": _byte_level, "byte-fallback": _byte_fallback, "tokenizers": _library}

@@ -1,0 +1,52 @@
+"""A served model: its vocabulary and what requests to it may hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .errors import ModelNotFound
+from .logprobs import LogprobBytes, LogprobWriter
+
+if TYPE_CHECKING:
+    from .limits import Limits
+    from .vocabulary import Vocabulary
+
+__all__ = ["ServedModel"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A vocabulary under the names that clients use.
+
+    Attributes:
+        names: What clients call it; the first is the default.
+        vocabulary: Its vocabulary.
+        limits: Bounds of a request.
+        logprob_bytes: What `bytes` are in logprobs.
+        logprobs: Writes its logprobs.
+    """
+
+    names: tuple[str, ...]
+    vocabulary: Vocabulary
+    limits: Limits
+    logprob_bytes: LogprobBytes = "exact"
+    logprobs: LogprobWriter = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "logprobs", LogprobWriter(self.vocabulary, self.logprob_bytes))
+
+    def name(self, requested: str | None) -> str:
+        """The name to answer with.
+
+        Raises:
+            ModelNotFound: The request names another model.
+        """
+        if not requested:
+            return self.names[0]
+        if requested not in self.names:
+            raise ModelNotFound(
+                f"The model `{requested}` does not exist. Valid names: {', '.join(self.names)}.",
+                param="model",
+            )
+        return requested

@@ -1,0 +1,88 @@
+"""The OpenAPI document, from the wire models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from .protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
+from .protocol.openai import (
+    ChatCompletion,
+    ChatLogprobs,
+    CompletionLogprobs,
+    ErrorResponse,
+    ModelList,
+    TextCompletion,
+)
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from pydantic.json_schema import JsonSchemaMode
+
+    from .protocol.base import WireModel
+
+__all__ = ["describe"]
+
+_GENERATED: Final = {
+    "request_id": "cmpl-7f3a",
+    "choices": [{"index": 0, "token_ids": [9707, 11, 1879, 0, 151645], "finish_reason": "stop"}],
+}
+_OPERATIONS: Final[dict[tuple[str, str], tuple[type[WireModel] | None, type[WireModel] | None, Any]]] = {
+    ("/v1/chat/completions/derender", "post"): (
+        ChatDerenderRequest,
+        ChatCompletion,
+        {"generate_response": _GENERATED, "prompt_tokens": 7},
+    ),
+    ("/v1/completions/derender", "post"): (
+        CompletionDerenderRequest,
+        TextCompletion,
+        {"generate_responses": [_GENERATED], "prompt_tokens": [7]},
+    ),
+    ("/v1/models", "get"): (None, ModelList, None),
+}
+"""Path and method → request model, response model, example request."""
+_ERRORS: Final = {
+    "400": "Malformed, or out of bounds.",
+    "404": "No such model.",
+    "413": "The body is too large.",
+    "415": "A content encoding other than gzip.",
+}
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """The document of an application, with every field of the wire models explained."""
+    document = get_openapi(
+        title=app.title, version=app.version, summary=app.summary, routes=app.routes, description=__doc__
+    )
+    modes: list[tuple[type[WireModel], JsonSchemaMode]] = [
+        (ChatDerenderRequest, "validation"),
+        (CompletionDerenderRequest, "validation"),
+        (ChatCompletion, "serialization"),
+        (TextCompletion, "serialization"),
+        (ChatLogprobs, "serialization"),
+        (CompletionLogprobs, "serialization"),
+        (ModelList, "serialization"),
+        (ErrorResponse, "serialization"),
+    ]
+    _, schemas = models_json_schema(modes, ref_template="#/components/schemas/{model}")
+    document.setdefault("components", {}).setdefault("schemas", {}).update(schemas["$defs"])
+    for (path, method), (request, response, example) in _OPERATIONS.items():
+        operation = document["paths"][path][method]
+        if response is not None:
+            operation["responses"]["200"]["content"] = _content(response)
+        if request is not None:
+            operation["requestBody"] = {"required": True, "content": _content(request, example)}
+            operation["responses"] |= {
+                status: {"description": text, "content": _content(ErrorResponse)}
+                for status, text in _ERRORS.items()
+            }
+    return document
+
+
+def _content(model: type[WireModel], example: Any = None) -> dict[str, Any]:
+    content: dict[str, Any] = {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}
+    if example is not None:
+        content["example"] = example
+    return {"application/json": content}

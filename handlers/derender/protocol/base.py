@@ -1,0 +1,25 @@
+"""What every wire model shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+__all__ = ["Json", "WireModel"]
+
+Json = Any
+"""JSON that derender hands on as it came."""
+
+
+class WireModel(BaseModel):
+    """A JSON object on the wire.
+
+    Types are exact: a number in a string is refused, so that a mistake is seen where it is made. Fields that
+    are not declared are accepted and ignored: newer servers send more.
+    """
+
+    # Deferred: a cold start builds the validators of the models it uses, not of all there are.
+    model_config = ConfigDict(
+        strict=True, extra="ignore", frozen=True, defer_build=True, protected_namespaces=()
+    )

@@ -1,0 +1,111 @@
+"""The derender requests (wire contract, "Requests")."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, NonNegativeInt, StringConstraints, field_validator, model_validator
+
+from .base import WireModel
+from .generate import GenerateResponse
+
+__all__ = [
+    "ChatDerenderRequest",
+    "ChatRequest",
+    "ClientRequest",
+    "CompletionDerenderRequest",
+    "CompletionRequest",
+]
+
+StopString = Annotated[str, StringConstraints(min_length=1)]
+
+
+class ClientRequest(WireModel):
+    """What derender reads of the request that the client sent. All else in it is accepted and ignored."""
+
+    skip_special_tokens: bool = Field(default=True, description="Leave special tokens out of the text.")
+    spaces_between_special_tokens: bool = Field(
+        default=True,
+        description="Accepted. Has no effect with the tokenizers that are served here, as it has none in vLLM.",
+    )
+    stop: list[StopString] = Field(
+        default_factory=list, description="Stop strings: one, or a list.", examples=[["\n\n", "END"]]
+    )
+    stop_token_ids: list[int] = Field(default_factory=list, description="Ids that end the generation.")
+    include_stop_str_in_output: bool = Field(
+        default=False, description="Keep the stop string or stop token in the text."
+    )
+    ignore_eos: bool = Field(default=False, description="The model's end-of-sequence ids did not stop it.")
+    min_tokens: NonNegativeInt = Field(
+        default=0, description="A stop string counts only past this many tokens."
+    )
+    logprob_token_ids: list[int] = Field(
+        default_factory=list, description="Ids whose log probabilities were asked for; keeps every candidate."
+    )
+    return_token_ids: bool = Field(default=False, description="Return `token_ids` and `prompt_token_ids`.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_unset(cls, value: Any) -> Any:
+        """OpenAI clients write null for what they leave to the server."""
+        if isinstance(value, dict):
+            return {name: item for name, item in value.items() if item is not None}
+        return value
+
+    @field_validator("stop", mode="before")
+    @classmethod
+    def _one_stop_string(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+
+class ChatRequest(ClientRequest):
+    """A `/v1/chat/completions` request."""
+
+    logprobs: bool = Field(default=False, description="Whether log probabilities were asked for.")
+    top_logprobs: int = Field(
+        default=0, description="Candidates to keep for each token; -1 for all.", examples=[5]
+    )
+
+
+class CompletionRequest(ClientRequest):
+    """A `/v1/completions` request."""
+
+    logprobs: int | None = Field(
+        default=None, description="Candidates to keep for each token, and the sampled one; -1 for all."
+    )
+
+
+class ChatDerenderRequest(WireModel):
+    """A complete generation, to become a chat completion."""
+
+    stream: Literal[False] = Field(default=False, description="Only `false`: a complete generation.")
+    model: str | None = Field(default=None, description="Name of the model; the served one if not given.")
+    generate_response: GenerateResponse = Field(description="What the generate server returned.")
+    prompt_tokens: NonNegativeInt | None = Field(
+        default=None, description="Length of the prompt in tokens, for `usage`.", examples=[7]
+    )
+    prompt_token_ids: list[NonNegativeInt] | None = Field(
+        default=None,
+        description="Ids of the prompt or its last few: decoding continues the prompt, so that a SentencePiece "
+        "model's first word keeps its leading space.",
+    )
+    chat_request: ChatRequest | None = Field(default=None, description="The request that the client sent.")
+
+
+class CompletionDerenderRequest(WireModel):
+    """Complete generations, one for each prompt, to become one text completion."""
+
+    stream: Literal[False] = Field(default=False, description="Only `false`: a complete generation.")
+    model: str | None = Field(default=None, description="Name of the model; the served one if not given.")
+    generate_responses: list[GenerateResponse] = Field(
+        description="What the generate server returned, one for each prompt. Must not be empty."
+    )
+    prompt_tokens: list[NonNegativeInt] | None = Field(
+        default=None, description="Length of each prompt in tokens, for `usage`.", examples=[[7]]
+    )
+    prompt_token_ids: list[list[NonNegativeInt] | None] | None = Field(
+        default=None, description="Ids of each prompt, or its last few, or null."
+    )
+    completion_request: CompletionRequest | None = Field(
+        default=None, description="The request that the client sent."
+    )

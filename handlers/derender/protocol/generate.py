@@ -1,0 +1,163 @@
+"""The generate response: what `/inference/v1/generate` returns (wire contract, "Generate response")."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+from uuid import uuid4
+
+import msgspec
+from pydantic import Field, GetJsonSchemaHandler, NonNegativeInt
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from .base import Json, WireModel
+
+__all__ = [
+    "GenerateChoice",
+    "GenerateLogprobs",
+    "GenerateResponse",
+    "LogprobCandidate",
+    "LogprobEntries",
+    "LogprobEntry",
+]
+
+
+class LogprobCandidate(msgspec.Struct, frozen=True, gc=False):
+    """A candidate at one position, named by `token_id` or by `token`.
+
+    A struct, not a pydantic model: an answer holds thousands, and these are read ten times as fast.
+    """
+
+    logprob: float
+    token_id: int | None = None
+    token: str | None = None
+    bytes: list[int] | None = None
+
+
+class LogprobEntry(LogprobCandidate, frozen=True, gc=False):
+    """The sampled token at one position, and its candidates in the engine's order, sampled token first."""
+
+    top_logprobs: list[LogprobCandidate] | None = None
+
+
+_CANDIDATE_SCHEMA: Final[dict[str, Any]] = {
+    "token_id": {"type": "integer", "minimum": 0, "description": "The token's id (vLLM 0.30 and later)."},
+    "token": {
+        "type": "string",
+        "description": "`token_id:N` (vLLM 0.24 to 0.29). Anything else is passed on unchanged.",
+    },
+    "logprob": {"type": "number", "description": "Natural logarithm of the probability."},
+    "rank": {"type": "integer", "description": "Rank among all tokens; accepted, not used."},
+    "bytes": {
+        "anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}],
+        "description": "Passed on with a `token` that is no placeholder, otherwise not used.",
+    },
+}
+_ENTRIES_SCHEMA: Final[dict[str, Any]] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["logprob"],
+        "properties": {
+            **_CANDIDATE_SCHEMA,
+            "top_logprobs": {
+                "type": "array",
+                "description": "Candidates in the engine's order: the sampled token, then by rank.",
+                "items": {"type": "object", "required": ["logprob"], "properties": _CANDIDATE_SCHEMA},
+            },
+        },
+    },
+    "examples": [
+        [
+            {
+                "token_id": 9707,
+                "logprob": -0.25,
+                "rank": 1,
+                "top_logprobs": [
+                    {"token_id": 9707, "logprob": -0.25, "rank": 1},
+                    {"token_id": 13048, "logprob": -1.5, "rank": 2},
+                ],
+            },
+            {"token": "token_id:11", "logprob": -0.01, "bytes": None, "top_logprobs": []},
+        ]
+    ],
+}
+
+
+class _EntriesType:
+    """Lets pydantic check a list of logprob entries with msgspec, and describe it."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(_read_entries)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, *_: CoreSchema | GetJsonSchemaHandler) -> dict[str, Any]:
+        return _ENTRIES_SCHEMA
+
+
+def _read_entries(value: object) -> list[LogprobEntry]:
+    if value and isinstance(value, list) and isinstance(value[0], LogprobEntry):
+        return value
+    try:
+        return msgspec.convert(value, list[LogprobEntry])
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$")
+        raise PydanticCustomError(
+            "logprobs", "{reason}", {"reason": reason, "path": path.rstrip("`")}
+        ) from None
+
+
+LogprobEntries = Annotated[list[LogprobEntry], _EntriesType]
+
+
+class GenerateLogprobs(WireModel):
+    """Log probabilities of one choice."""
+
+    content: LogprobEntries | None = Field(default=None, description="One entry for each generated token.")
+
+
+class GenerateChoice(WireModel):
+    """One generated sequence."""
+
+    index: int = Field(description="Number of the choice.", examples=[0])
+    token_ids: list[NonNegativeInt] | None = Field(
+        default=None,
+        description="The generated ids, the stop token included. Must not be empty.",
+        examples=[[9707, 11, 1879, 0, 151645]],
+    )
+    finish_reason: str | None = Field(
+        default="stop", description="The engine's reason to end.", examples=["stop", "length"]
+    )
+    stop_reason: int | str | None = Field(
+        default=None,
+        description="The stop string or stop token id that ended the generation; null for the primary "
+        "end-of-sequence id, for `length` and for `abort`.",
+    )
+    logprobs: GenerateLogprobs | None = Field(default=None, description="Log probabilities, if asked for.")
+    routed_experts: Json = Field(default=None, description="Passed on.")
+    weight_versions: Json = Field(default=None, description="Passed on.")
+
+
+class GenerateResponse(WireModel):
+    """A complete answer of a token-in, token-out generate server."""
+
+    request_id: str = Field(
+        default_factory=lambda: uuid4().hex,
+        description="Becomes the `id` of the OpenAI response.",
+        examples=["cmpl-7f3a"],
+    )
+    choices: list[GenerateChoice] = Field(description="The generated sequences.")
+    prompt_token_ids: list[NonNegativeInt] | None = Field(
+        default=None, description="Ids of the prompt; used where the derender request gives none."
+    )
+    prompt_logprobs: list[dict[str, Json] | None] | None = Field(
+        default=None,
+        description="For each prompt position null or token id → `{logprob, rank, decoded_token}`. A "
+        "`decoded_token` that is null is filled in.",
+    )
+    kv_transfer_params: Json = Field(default=None, description="Passed on.")
+    ec_transfer_params: Json = Field(default=None, description="Passed on.")
+    metrics: Json = Field(default=None, description="Passed on.")
+    output_mode: Literal["tokens"] = Field(
+        default="tokens", description="Only `tokens`: other modes are decoded already."
+    )

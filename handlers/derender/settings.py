@@ -1,0 +1,175 @@
+"""Settings, read from the environment once, at start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .limits import Limits
+from .model import ServedModel
+from .vocabulary import SUFFIX, VocabularyError, load, read_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .logprobs import LogprobBytes
+    from .vocabulary import Manifest
+
+__all__ = ["Settings", "SettingsError", "default_layer", "load_model"]
+
+LAMBDA_LAYER: Final = Path("/opt/tokenizer")
+"""Where Lambda mounts the tokenizer layer."""
+PARSERS: Final = ("none", "auto")
+"""Parsers that exist. `auto` is what the layer's manifest names."""
+DEFAULT_MAX_MODEL_LEN: Final = 131_072
+"""Where neither a setting nor the layer says: the longest context in common use."""
+
+
+class SettingsError(ValueError):
+    """A setting that can't be used; one line that names it."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an operator chooses. Each field is the environment variable `DERENDER_` and its name."""
+
+    layer: Path
+    """Folder of compiled vocabularies."""
+    model: str | None = None
+    """Name of the vocabulary to serve, where the layer holds several."""
+    served_model_name: tuple[str, ...] = ()
+    """What clients call the model; by default the vocabulary's own name."""
+    max_model_len: int | None = None
+    """Longest sequence accepted; by default the layer's."""
+    max_logprobs: int = 20
+    """Most candidates for each token, the sampled one not counted; -1 for any number."""
+    max_sequences: int = 16_384
+    """Most choices in a response, and most responses in a request."""
+    max_body_bytes: int = 64 * 1024 * 1024
+    """Largest request body, after decompression."""
+    logprob_bytes: LogprobBytes = "exact"
+    """What `bytes` are in logprobs: `exact` or `peer`."""
+    tool_call_parser: str = "auto"
+    reasoning_parser: str = "auto"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+        """Read the settings. An empty variable is one that is not set.
+
+        Raises:
+            SettingsError: Names the variable and what it may be.
+        """
+        given = {
+            name.removeprefix("DERENDER_").lower(): value.strip()
+            for name, value in environment.items()
+            if name.startswith("DERENDER_") and value.strip()
+        }
+        names = (name.strip() for name in given.get("served_model_name", "").split(","))
+        return cls(
+            layer=Path(given["layer"]) if "layer" in given else default_layer(),
+            model=given.get("model"),
+            served_model_name=tuple(name for name in names if name),
+            max_model_len=_integer(given, "max_model_len", 0, least=1) or None,
+            max_logprobs=_integer(given, "max_logprobs", cls.max_logprobs, least=-1),
+            max_sequences=_integer(given, "max_sequences", cls.max_sequences, least=1),
+            max_body_bytes=_integer(given, "max_body_bytes", cls.max_body_bytes, least=1),
+            logprob_bytes=_logprob_bytes(given),
+            tool_call_parser=_parser(given, "tool_call_parser"),
+            reasoning_parser=_parser(given, "reasoning_parser"),
+        )
+
+
+def default_layer() -> Path:
+    """The tokenizer layer that Lambda mounts, or the vocabulary that comes with the project."""
+    if LAMBDA_LAYER.is_dir():
+        return LAMBDA_LAYER
+    installed = Path(__file__).with_name("default")
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "layers" / "tokenizer" / "default"
+
+
+def load_model(settings: Settings) -> ServedModel:
+    """Map the vocabulary that the settings name.
+
+    Raises:
+        SettingsError: There is none, or more than one and none is named, or it can't be used.
+    """
+    try:
+        vocabulary = load(_vocabulary_file(settings))
+    except VocabularyError as error:
+        raise SettingsError(str(error)) from error
+    manifest = vocabulary.manifest
+    for setting, named in (
+        ("tool_call_parser", manifest.tool_call_parser),
+        ("reasoning_parser", manifest.reasoning_parser),
+    ):
+        if getattr(settings, setting) == "auto" and named is not None and named not in PARSERS:
+            raise SettingsError(
+                f"DERENDER_{setting.upper()} is auto and the layer names {named!r}, which does not exist here; "
+                f"it may be {' or '.join(PARSERS)}"
+            )
+    return ServedModel(
+        names=settings.served_model_name or (manifest.name,),
+        vocabulary=vocabulary,
+        limits=Limits(
+            vocabulary_size=manifest.size,
+            max_model_len=settings.max_model_len or manifest.max_model_len or DEFAULT_MAX_MODEL_LEN,
+            max_logprobs=settings.max_logprobs,
+            max_sequences=settings.max_sequences,
+        ),
+        logprob_bytes=settings.logprob_bytes,
+    )
+
+
+def _vocabulary_file(settings: Settings) -> Path:
+    try:
+        files = sorted(path for path in settings.layer.iterdir() if path.suffix == SUFFIX)
+    except OSError as error:
+        raise SettingsError(f"DERENDER_LAYER: {settings.layer} can't be read: {error.strerror}") from error
+    if not files:
+        raise SettingsError(
+            f"DERENDER_LAYER: {settings.layer} holds no compiled vocabulary (*{SUFFIX}); "
+            "make one with: derender layer build FOLDER --name NAME --out DIR"
+        )
+    if settings.model is None and len(files) == 1:
+        return files[0]
+    manifests: dict[str, Path] = {_manifest(path).name: path for path in files}
+    if settings.model in manifests:
+        return manifests[settings.model]
+    problem = "is not set" if settings.model is None else f"is {settings.model!r}"
+    raise SettingsError(f"DERENDER_MODEL {problem}; {settings.layer} holds {', '.join(sorted(manifests))}")
+
+
+def _manifest(path: Path) -> Manifest:
+    try:
+        return read_manifest(path)
+    except VocabularyError as error:
+        raise SettingsError(str(error)) from error
+
+
+def _integer(given: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+    text = given.get(name)
+    if text is None:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise SettingsError(f"DERENDER_{name.upper()} is {text!r}; it may be an integer from {least} on")
+    return value
+
+
+def _logprob_bytes(given: Mapping[str, str]) -> LogprobBytes:
+    match given.get("logprob_bytes", "exact"):
+        case "exact" | "peer" as value:
+            return value
+        case other:
+            raise SettingsError(f"DERENDER_LOGPROB_BYTES is {other!r}; it may be exact or peer")
+
+
+def _parser(given: Mapping[str, str], name: str) -> str:
+    value = given.get(name, "auto")
+    if value not in PARSERS:
+        raise SettingsError(f"DERENDER_{name.upper()} is {value!r}; it may be {' or '.join(PARSERS)}")
+    return value

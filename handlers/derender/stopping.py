@@ -1,0 +1,102 @@
+"""Where an output ends: stop tokens and stop strings (wire contract, "Detokenization")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .protocol.derender import ClientRequest
+    from .vocabulary import Manifest
+
+__all__ = ["NO_STOPPING", "StopReason", "Stopping", "cut_stop_string", "drop_stop_token", "stop_strings"]
+
+StopReason = int | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """What a client asked about stopping; the defaults are what holds when there is no client request."""
+
+    stop: tuple[str, ...] = ()
+    stop_token_ids: frozenset[int] = frozenset()
+    include_stop: bool = False
+    ignore_eos: bool = False
+    min_tokens: int = 0
+
+    @classmethod
+    def of(cls, request: ClientRequest | None) -> Stopping:
+        """Read a client's request."""
+        if request is None:
+            return NO_STOPPING
+        return cls(
+            stop=tuple(request.stop),
+            stop_token_ids=frozenset(request.stop_token_ids),
+            include_stop=request.include_stop_str_in_output,
+            ignore_eos=request.ignore_eos,
+            min_tokens=request.min_tokens,
+        )
+
+
+NO_STOPPING: Final = Stopping()
+
+
+def drop_stop_token(
+    token_ids: Sequence[int],
+    finish_reason: str | None,
+    stop_reason: StopReason,
+    stopping: Stopping,
+    manifest: Manifest,
+) -> tuple[Sequence[int], StopReason]:
+    """Leave out the token that ended the generation.
+
+    An int `stop_reason` names it. Null is the primary EOS from servers that report reasons, and nothing at
+    all from those that don't; so the last id is looked up among the model's and the request's stop tokens.
+
+    Returns:
+        The ids to decode, and the stop reason: the id where one was found that is not the primary EOS.
+    """
+    if finish_reason != "stop" or isinstance(stop_reason, str) or not token_ids:
+        return token_ids, stop_reason
+    last = token_ids[-1]
+    if stop_reason is not None:
+        stopped = last == stop_reason
+    elif not stopping.ignore_eos and last == manifest.eos_token_id:
+        stopped = True
+    else:
+        stopped = last in stopping.stop_token_ids or (
+            not stopping.ignore_eos and last in manifest.stop_token_ids
+        )
+        stop_reason = last if stopped else None
+    return (token_ids[:-1] if stopped and not stopping.include_stop else token_ids), stop_reason
+
+
+def stop_strings(finish_reason: str | None, stop_reason: StopReason, stopping: Stopping) -> tuple[str, ...]:
+    """The stop strings that may have ended a generation: the reported one, or else the request's."""
+    if finish_reason != "stop" or isinstance(stop_reason, int):
+        return ()
+    return (stop_reason,) if stop_reason else stopping.stop
+
+
+def cut_stop_string(text: str, exempt: int, strings: Sequence[str], *, include: bool) -> tuple[str, str | None]:
+    """End a text at the stop string that is complete first; of those that end together, the first listed.
+
+    Args:
+        text: The whole text.
+        exempt: Characters from the start within which no stop string may end (`min_tokens`).
+        strings: The stop strings.
+        include: Keep the stop string.
+
+    Returns:
+        The text, and the stop string that was found.
+    """
+    first_end, found = len(text) + 1, None
+    for string in strings:
+        start = text.find(string, max(0, exempt + 1 - len(string)))
+        if start >= 0 and start + len(string) < first_end:
+            first_end, found = start + len(string), string
+    if found is None:
+        return text, None
+    return text[: first_end if include else first_end - len(found)], found

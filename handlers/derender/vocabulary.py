@@ -1,0 +1,259 @@
+"""The compiled vocabulary: token id → bytes, mapped from one flat file.
+
+A file holds what decoding needs and nothing an encoder would: each id's own bytes and a manifest. All
+integers are little-endian.
+
+    offset  size
+    0       8        magic, b"derender"
+    8       4        format version
+    12      4        CRC-32 of everything from byte 16 on
+    16      4        m, length of the manifest
+    20      4        n, number of ids (0 where the rule is "tokenizers")
+    24      m        manifest, JSON, padded with spaces to a multiple of 4
+    24+m    4(n+1)   offset of each id's bytes in the blob, and the blob's end
+    …                the blob: the ids' bytes one after another, or a whole tokenizer.json
+
+The file is mapped, never read whole: ids that no request mentions cost nothing. An id without a name (the
+padding of the embedding table) has no bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import struct
+import zlib
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tokenizers import Tokenizer
+
+__all__ = ["SUFFIX", "Manifest", "Rule", "Vocabulary", "VocabularyError", "dump", "load", "read_manifest"]
+
+SUFFIX: Final = ".vocab"
+MAGIC: Final = b"derender"
+FORMAT_VERSION: Final = 1
+_HEADER: Final = struct.Struct("<8sIIII")
+_CHECKED_FROM: Final = 16
+_CACHED_PIECES: Final = 65_536
+"""Ids whose bytes are kept as objects: a few megabytes at most, and every id of an ordinary workload."""
+
+_SPACE_MARKER: Final = "\u2581"
+"""How SentencePiece writes a space."""
+
+Rule = Literal["byte-level", "byte-fallback", "tokenizers"]
+"""How ids become text.
+
+- byte-level: the ids' bytes concatenate, then UTF-8;
+- byte-fallback: SentencePiece; as above, but some ids are single bytes of a character that has no id;
+- tokenizers: neither of the two, the `tokenizers` library decodes.
+"""
+
+
+class VocabularyError(ValueError):
+    """A vocabulary file that can't be used; the message names the file and says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What a compiled vocabulary says of itself."""
+
+    name: str
+    """The model's name, as clients send it."""
+    rule: Rule
+    size: int
+    """Ids the model can emit: 0 to `size - 1`. More than are named where the embedding table is padded."""
+    named: int
+    """Ids that have a token."""
+    eos_token_id: int | None
+    """The primary end-of-sequence id: the tokenizer's."""
+    stop_token_ids: tuple[int, ...]
+    """Every id that ends a generation: the model's generation configuration, and the primary one."""
+    special_token_ids: tuple[int, ...]
+    byte_token_ids: tuple[int, ...] = ()
+    """Ids that stand for a single byte (byte-fallback)."""
+    strip_leading_space: bool = False
+    """Whether the first space of a text is dropped (SentencePiece's dummy prefix)."""
+    max_model_len: int | None = None
+    tool_call_parser: str | None = None
+    reasoning_parser: str | None = None
+    source: str
+    """Where the tokenizer came from, for people."""
+    source_sha256: str
+    """SHA-256 of the tokenizer.json it was compiled from."""
+    licence: str | None = None
+
+    @classmethod
+    def from_json(cls, text: str) -> Manifest:
+        """Read a manifest. Fields of a newer writer are ignored.
+
+        Raises:
+            ValueError: A field is missing.
+        """
+        known = {field.name for field in fields(cls)}
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in json.loads(text).items()
+            if name in known
+        }
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+    def to_json(self) -> str:
+        """Write a manifest, the same text for the same values."""
+        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
+
+
+class _Pieces(dict[int, bytes]):
+    """Token id → its own bytes, cut from the mapped file when first asked for."""
+
+    def __init__(self, offsets: Sequence[int], blob: memoryview) -> None:
+        super().__init__()
+        self._offsets = offsets
+        self._blob = blob
+
+    def __missing__(self, token_id: int) -> bytes:
+        if len(self) >= _CACHED_PIECES:
+            self.clear()
+        piece = self[token_id] = bytes(self._blob[self._offsets[token_id] : self._offsets[token_id + 1]])
+        return piece
+
+
+class _LibraryPieces(dict[int, bytes]):
+    """Token id → the bytes of its text, asked from the `tokenizers` library."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        self._tokenizer = tokenizer
+
+    def __missing__(self, token_id: int) -> bytes:
+        if len(self) >= _CACHED_PIECES:
+            self.clear()
+        text = self._tokenizer.decode([token_id], skip_special_tokens=False)
+        token = self._tokenizer.id_to_token(token_id) or ""
+        if token.startswith(_SPACE_MARKER) and _SPACE_MARKER not in text and not text.startswith(" "):
+            # Decoded alone, the token starts a text and loses the space it carries.
+            text = " " + text
+        piece = self[token_id] = text.encode()
+        return piece
+
+
+class Vocabulary:
+    """One model's vocabulary, ready to decode.
+
+    Attributes:
+        manifest: What the file says of itself.
+        pieces: Token id → the token's own bytes. Defined for ids from 0 to `manifest.size - 1`.
+        special: Ids of special tokens.
+        byte_tokens: Ids that stand for a single byte (byte-fallback).
+        tokenizer: The `tokenizers` library's tokenizer where the rule is "tokenizers", else None.
+    """
+
+    __slots__ = ("byte_tokens", "manifest", "pieces", "special", "tokenizer")
+
+    def __init__(
+        self, manifest: Manifest, offsets: Sequence[int], blob: memoryview, *, library: bool = False
+    ) -> None:
+        self.manifest = manifest
+        self.special = frozenset(manifest.special_token_ids)
+        self.byte_tokens = frozenset(manifest.byte_token_ids)
+        self.tokenizer: Tokenizer | None = None
+        self.pieces: dict[int, bytes]
+        if library:
+            # Only vocabularies that need the library pay for its import.
+            from tokenizers import Tokenizer
+
+            self.tokenizer = Tokenizer.from_buffer(bytes(blob))
+            self.pieces = _LibraryPieces(self.tokenizer)
+        else:
+            self.pieces = _Pieces(offsets, blob)
+
+
+def dump(manifest: Manifest, pieces: Sequence[bytes] | bytes) -> bytes:
+    """Write a vocabulary file's content.
+
+    Args:
+        manifest: What the file says of itself.
+        pieces: Each id's bytes, `manifest.size` of them; or, where the rule is "tokenizers", a whole
+            tokenizer.json.
+    """
+    text = manifest.to_json().encode()
+    text += b" " * (-len(text) % 4)
+    if isinstance(pieces, bytes):
+        count, offsets, blob = 0, [0, len(pieces)], pieces
+    else:
+        count, blob = len(pieces), b"".join(pieces)
+        offsets = [0]
+        for piece in pieces:
+            offsets.append(offsets[-1] + len(piece))
+    checked = struct.pack("<II", len(text), count) + text + struct.pack(f"<{len(offsets)}I", *offsets) + blob
+    return MAGIC + struct.pack("<II", FORMAT_VERSION, zlib.crc32(checked)) + checked
+
+
+def load(path: Path) -> Vocabulary:
+    """Map a vocabulary file.
+
+    Raises:
+        VocabularyError: The file is missing, of another format or version, or damaged.
+    """
+    content = _map(path)
+    manifest_length, count = _check(path, content)
+    start = _HEADER.size + manifest_length
+    end = start + 4 * (count + 1 if count else 2)
+    manifest = _manifest(path, content, manifest_length)
+    library = manifest.rule == "tokenizers"
+    if end > len(content) or count != (0 if library else manifest.size):
+        raise VocabularyError(f"{path}: the number of ids is not the manifest's")
+    offsets = content[start:end].cast("I")
+    return Vocabulary(manifest, offsets, content[end:], library=library)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read what a vocabulary file says of itself, without checking the rest of it.
+
+    Raises:
+        VocabularyError: The file is missing, or of another format or version.
+    """
+    content = _map(path)
+    return _manifest(path, content, _header(path, content)[1])
+
+
+def _map(path: Path) -> memoryview:
+    try:
+        with path.open("rb") as file:
+            # The mapping outlives the descriptor.
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError) as error:
+        raise VocabularyError(f"{path}: can't be read: {error}") from error
+
+
+def _header(path: Path, content: memoryview) -> tuple[int, int, int]:
+    """Checksum, length of the manifest, number of ids."""
+    if len(content) < _HEADER.size or bytes(content[: len(MAGIC)]) != MAGIC:
+        raise VocabularyError(f"{path}: not a compiled vocabulary")
+    _, version, checksum, manifest_length, count = _HEADER.unpack_from(content)
+    if version != FORMAT_VERSION:
+        raise VocabularyError(
+            f"{path}: format version {version}, this program reads {FORMAT_VERSION}; build the layer again"
+        )
+    return checksum, manifest_length, count
+
+
+def _check(path: Path, content: memoryview) -> tuple[int, int]:
+    checksum, manifest_length, count = _header(path, content)
+    if zlib.crc32(content[_CHECKED_FROM:]) != checksum:
+        raise VocabularyError(f"{path}: damaged: the checksum does not match; build the layer again")
+    return manifest_length, count
+
+
+def _manifest(path: Path, content: memoryview, length: int) -> Manifest:
+    try:
+        return Manifest.from_json(str(content[_HEADER.size : _HEADER.size + length], "utf-8"))
+    except ValueError as error:
+        raise VocabularyError(f"{path}: the manifest can't be read: {error}") from error

@@ -1,0 +1,83 @@
+"""Compile one tokenizer into one file."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from derender.vocabulary import SUFFIX, Manifest, dump, load
+
+from .errors import BuildError
+from .proof import Proof, prove
+from .rules import byte_tokens, pieces, rule_of, strips_leading_space
+from .source import Source, read_folder
+
+__all__ = ["build"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
+
+
+def build(
+    folder: Path, name: str, out: Path, *, licence: str | None = None, origin: str | None = None
+) -> tuple[Path, Proof | None]:
+    """Compile the tokenizer in a folder and write it, once it is proven.
+
+    Args:
+        folder: Holds tokenizer.json, and configuration files where there are any.
+        name: The model's name, as clients send it.
+        out: Folder to write to, made if need be; another vocabulary of the same name is replaced.
+        licence: The tokenizer's licence, for people.
+        origin: Where it came from, for people; by default the folder's name.
+
+    Returns:
+        The file written, and what was proven; nothing is where the `tokenizers` library itself decodes.
+
+    Raises:
+        BuildError: It can't be compiled; nothing was written.
+    """
+    if not _NAME.fullmatch(name):
+        raise BuildError(f"name {name!r}: letters, digits and ._:@+- in parts divided by /")
+    source = read_folder(folder)
+    content = _compile(source, name, origin or folder.resolve().name, licence)
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / (name.replace("/", "--") + SUFFIX)
+    with tempfile.NamedTemporaryFile(dir=out, suffix=SUFFIX, delete=False) as file:
+        written = Path(file.name)
+        file.write(content)
+    try:
+        vocabulary = load(written)
+        proof = None if vocabulary.tokenizer else prove(vocabulary, source.tokenizer)
+        written.chmod(0o644)
+        written.replace(path)
+    except BaseException:
+        written.unlink()
+        raise
+    return path, proof
+
+
+def _compile(source: Source, name: str, origin: str, licence: str | None) -> bytes:
+    rule = rule_of(source.definition)
+    vocab = source.tokenizer.get_vocab(with_added_tokens=True)
+    # By id: two names of one id are settled as the library does.
+    tokens = {token_id: source.tokenizer.id_to_token(token_id) or "" for token_id in vocab.values()}
+    manifest = Manifest(
+        name=name,
+        rule=rule,
+        size=source.size,
+        named=len(tokens),
+        eos_token_id=source.eos_token_id,
+        stop_token_ids=source.stop_token_ids,
+        special_token_ids=source.special_token_ids,
+        byte_token_ids=byte_tokens(rule, tokens),
+        strip_leading_space=rule == "byte-fallback" and strips_leading_space(source.definition),
+        max_model_len=source.max_model_len,
+        source=origin,
+        source_sha256=source.sha256,
+        licence=licence,
+    )
+    if rule == "tokenizers":
+        return dump(manifest, json.dumps(source.definition, ensure_ascii=False).encode())
+    return dump(manifest, pieces(rule, tokens, source.size))
