@@ -6,19 +6,19 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import orjson
+import msgspec
 from fastapi import FastAPI, Request, Response
-from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from . import __version__
-from .body import parse, read_body
+from .body import read_body
 from .chat import derender_chat
 from .completions import derender_completion
-from .errors import DerenderError, invalid_request
+from .errors import DerenderError
 from .protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
 from .protocol.openai import Error, ErrorResponse, Model, ModelList
+from .protocol.reading import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,10 +66,8 @@ def create_app(settings: Settings, model: ServedModel) -> FastAPI:
         derender: Callable[[RequestT, ServedModel, int], WireModel],
     ) -> Response:
         try:
-            body = parse(await read_body(request, settings.max_body_bytes))
-            return _json(derender(request_model.model_validate(body), model, int(time.time())))
-        except ValidationError as error:
-            raise invalid_request(error) from None
+            body = await read_body(request, settings.max_body_bytes)
+            return _json(derender(read(request_model, body), model, int(time.time())))
         except DerenderError:
             raise
         except Exception as error:
@@ -97,20 +95,20 @@ def create_app(settings: Settings, model: ServedModel) -> FastAPI:
             )
         )
 
-    @app.get("/health", summary="Say that requests are answered")
+    @app.get("/health", summary="Say that requests are answered", response_class=Response)
     async def health() -> Response:
         return Response()
 
     @app.get("/version", summary="Say the version")
     async def version() -> Response:
-        return Response(orjson.dumps({"version": __version__}), media_type="application/json")
+        return Response(msgspec.json.encode({"version": __version__}), media_type="application/json")
 
     return app
 
 
 def _json(content: WireModel, status: int = 200) -> Response:
     # Models are written from their fields as they are; logprobs are JSON already.
-    return Response(orjson.dumps(content, default=vars), status, media_type="application/json")
+    return Response(msgspec.json.encode(content, enc_hook=vars), status, media_type="application/json")
 
 
 def _error(message: str, kind: str, param: str | None, status: int) -> Response:

@@ -1,18 +1,16 @@
-"""Request bodies: read within a bound, decompressed, parsed."""
+"""Request bodies: read within a bound, decompressed."""
 
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any, Final
-
-import orjson
+from typing import TYPE_CHECKING, Final
 
 from .errors import InvalidRequest, RequestTooLarge, UnsupportedEncoding
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["gunzip", "parse", "read_body"]
+__all__ = ["gunzip", "read_body"]
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
@@ -64,21 +62,6 @@ def gunzip(data: bytes, limit: int) -> bytes:
     if member.unused_data:
         raise InvalidRequest("something follows the gzip body; send one member", param="body")
     return content
-
-
-def parse(body: bytes) -> dict[str, Any]:
-    """Parse a JSON object.
-
-    Raises:
-        InvalidRequest: It is no JSON, or no object.
-    """
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"the body is not JSON: {error}", param="body") from None
-    if not isinstance(value, dict):
-        raise InvalidRequest("the body must be a JSON object", param="body")
-    return value
 
 
 def _too_large(limit: int) -> RequestTooLarge:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import orjson
+import msgspec
 
 from .detokenizer import start
 from .limits import check_client_request, check_prompt_token_ids, check_responses
-from .logprobs import chat_candidates
+from .logprobs import chat_candidates, read_columns
 from .output import output
 from .protocol.openai import ChatChoice, ChatCompletion, ChatMessage, Usage
 from .stopping import Stopping
@@ -43,20 +43,20 @@ def derender_chat(request: ChatDerenderRequest, model: ServedModel, created: int
     skip_special_tokens = client is None or client.skip_special_tokens
     state = start(model.vocabulary, prompt_token_ids, skip_special_tokens=skip_special_tokens)
     stopping = Stopping.of(client)
-    candidates = chat_candidates(client)
     return_token_ids = client is not None and client.return_token_ids
+    candidates = chat_candidates(client)
+    columns = [read_columns(choice, candidates, model.limits.vocabulary_size) for choice in response.choices]
 
     choices = []
-    for choice in response.choices:
+    for choice, entries in zip(response.choices, columns, strict=True):
         token_ids = choice.token_ids or []
         text, finish_reason, stop_reason = output(
             model.vocabulary, state, choice, token_ids, stopping, skip_special_tokens=skip_special_tokens
         )
         logprobs = None
         if choice.logprobs is not None:
-            content = choice.logprobs.content
-            written = b"null" if content is None else model.logprobs.chat(content, candidates)
-            logprobs = orjson.Fragment(b'{"content":%b}' % written)
+            content = b"null" if entries is None else model.logprobs.chat(entries)
+            logprobs = msgspec.Raw(b'{"content":%b}' % content)
         choices.append(
             ChatChoice(
                 index=choice.index,
@@ -82,7 +82,7 @@ def derender_chat(request: ChatDerenderRequest, model: ServedModel, created: int
             total_tokens=prompt_tokens + completion_tokens,
             completion_tokens=completion_tokens,
         ),
-        prompt_logprobs=response.prompt_logprobs and model.logprobs.prompt(response.prompt_logprobs),
+        prompt_logprobs=model.logprobs.prompt(response.prompt_logprobs),
         prompt_token_ids=response.prompt_token_ids if return_token_ids else None,
         kv_transfer_params=response.kv_transfer_params,
         ec_transfer_params=response.ec_transfer_params,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from .detokenizer import start
 from .errors import BadRequest, InvalidRequest
 from .limits import check_client_request, check_prompt_token_ids, check_responses
-from .logprobs import completion_candidates
+from .logprobs import completion_candidates, read_columns
 from .output import agreed, output
 from .protocol.openai import CompletionChoice, CompletionLogprobs, TextCompletion, Usage
 from .stopping import Stopping
@@ -47,25 +47,26 @@ def derender_completion(request: CompletionDerenderRequest, model: ServedModel, 
 
     skip_special_tokens = client is None or client.skip_special_tokens
     stopping = Stopping.of(client)
-    candidates = completion_candidates(client)
     return_token_ids = client is not None and client.return_token_ids
+    candidates = completion_candidates(client)
+    columns = [
+        [read_columns(choice, candidates, model.limits.vocabulary_size) for choice in response.choices]
+        for response in responses
+    ]
 
     choices: list[CompletionChoice] = []
-    for response, prompt in zip(responses, prompts, strict=True):
+    for response, prompt, each_columns in zip(responses, prompts, columns, strict=True):
         prompt_token_ids = response.prompt_token_ids if prompt is None else prompt
         state = start(model.vocabulary, prompt_token_ids, skip_special_tokens=skip_special_tokens)
-        prompt_logprobs = response.prompt_logprobs and model.logprobs.prompt(response.prompt_logprobs)
-        for choice in response.choices:
+        prompt_logprobs = model.logprobs.prompt(response.prompt_logprobs)
+        for choice, entries in zip(response.choices, each_columns, strict=True):
             token_ids = choice.token_ids or []
             text, finish_reason, stop_reason = output(
                 model.vocabulary, state, choice, token_ids, stopping, skip_special_tokens=skip_special_tokens
             )
             logprobs = None
             if choice.logprobs is not None:
-                content = choice.logprobs.content
-                logprobs = (
-                    CompletionLogprobs() if content is None else model.logprobs.completion(content, candidates)
-                )
+                logprobs = CompletionLogprobs() if entries is None else model.logprobs.completion(entries)
             choices.append(
                 CompletionChoice(
                     index=len(choices),

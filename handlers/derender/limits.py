@@ -59,6 +59,9 @@ def check_responses(responses: Sequence[GenerateResponse], limits: Limits) -> No
             _check_choice(choice, limits)
         if response.prompt_logprobs is not None:
             _check_length("prompt_logprobs", len(response.prompt_logprobs), limits)
+            for position in response.prompt_logprobs:
+                if position:
+                    _check_ids("prompt_logprobs", list(map(int, position)), limits)
         check_prompt_token_ids(response.prompt_token_ids, limits)
         for name in ("kv_transfer_params", "ec_transfer_params", "metrics", "prompt_logprobs"):
             _check_depth(name, getattr(response, name))

