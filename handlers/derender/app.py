@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import msgspec
+import orjson
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
@@ -101,14 +101,14 @@ def create_app(settings: Settings, model: ServedModel) -> FastAPI:
 
     @app.get("/version", summary="Say the version")
     async def version() -> Response:
-        return Response(msgspec.json.encode({"version": __version__}), media_type="application/json")
+        return Response(orjson.dumps({"version": __version__}), media_type="application/json")
 
     return app
 
 
 def _json(content: WireModel, status: int = 200) -> Response:
     # Models are written from their fields as they are; logprobs are JSON already.
-    return Response(msgspec.json.encode(content, enc_hook=vars), status, media_type="application/json")
+    return Response(orjson.dumps(content, default=vars), status, media_type="application/json")
 
 
 def _error(message: str, kind: str, param: str | None, status: int) -> Response:

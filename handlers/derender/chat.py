@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
+import orjson
 
 from .detokenizer import start
 from .limits import check_client_request, check_prompt_token_ids, check_responses
@@ -56,7 +56,7 @@ def derender_chat(request: ChatDerenderRequest, model: ServedModel, created: int
         logprobs = None
         if choice.logprobs is not None:
             content = b"null" if entries is None else model.logprobs.chat(entries)
-            logprobs = msgspec.Raw(b'{"content":%b}' % content)
+            logprobs = orjson.Fragment(b'{"content":%b}' % content)
         choices.append(
             ChatChoice(
                 index=choice.index,

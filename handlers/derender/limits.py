@@ -64,7 +64,7 @@ def check_responses(responses: Sequence[GenerateResponse], limits: Limits) -> No
                     _check_ids("prompt_logprobs", list(map(int, position)), limits)
         check_prompt_token_ids(response.prompt_token_ids, limits)
         for name in ("kv_transfer_params", "ec_transfer_params", "metrics", "prompt_logprobs"):
-            _check_depth(name, getattr(response, name))
+            _check_carried(name, getattr(response, name))
 
 
 def check_prompt_token_ids(token_ids: Sequence[int] | None, limits: Limits) -> None:
@@ -94,8 +94,8 @@ def _check_choice(choice: GenerateChoice, limits: Limits) -> None:
         raise BadRequest(f"{where} has empty or null token_ids", param="token_ids")
     _check_length(f"token_ids of {where}", len(choice.token_ids), limits)
     _check_ids(f"token_ids of {where}", choice.token_ids, limits)
-    _check_depth(f"routed_experts of {where}", choice.routed_experts)
-    _check_depth(f"weight_versions of {where}", choice.weight_versions)
+    _check_carried(f"routed_experts of {where}", choice.routed_experts)
+    _check_carried(f"weight_versions of {where}", choice.weight_versions)
     if choice.logprobs is None or choice.logprobs.content is None:
         return
     _check_length(f"logprobs.content of {where}", len(choice.logprobs.content), limits)
@@ -133,15 +133,19 @@ def out_of_vocabulary(token_id: int, what: str, size: int) -> BadRequest:
     )
 
 
-def _check_depth(what: str, value: Json) -> None:
+def _check_carried(what: str, value: Json) -> None:
+    """Refuse JSON that can be read but not be written again."""
     level = [value]
     for _ in range(MAX_DEPTH):
-        level = [
-            item
-            for container in level
-            if isinstance(container, dict | list)
-            for item in (container.values() if isinstance(container, dict) else container)
-        ]
-        if not level:
+        inner: list[Json] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+            elif isinstance(item, int) and not -(2**63) <= item < 2**64:
+                raise BadRequest(f"{what}: an integer of more than 64 bits", param=what.partition(" ")[0])
+        if not inner:
             return
+        level = inner
     raise BadRequest(f"{what}: nested deeper than {MAX_DEPTH}", param=what.partition(" ")[0])

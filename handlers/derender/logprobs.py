@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
-from msgspec.json import encode
+import orjson
 
 from .detokenizer import REPLACEMENT, decode
 from .errors import BadRequest
@@ -91,7 +91,7 @@ def read_columns(choice: GenerateChoice, candidates: int | None, size: int) -> C
         ends.append(len(rows))
     tokens, token_ids = _tokens(rows)
     if token_ids:
-        for token_id in (min(token_ids), max(token_ids)):
+        for token_id in (max(token_ids), min(token_ids)):
             if not 0 <= token_id < size:
                 raise out_of_vocabulary(token_id, "logprobs", size)
     return Columns(tokens, [row.logprob for row in rows], ends, [bool(entry.top_logprobs) for entry in entries])
@@ -166,7 +166,7 @@ class _Written(dict[Token, bytes]):
             own = None if token.bytes is None else list(token.bytes)
         else:
             own = list(self._vocabulary.pieces[token] if self._exact else text.encode())
-        return b'{"token":%b,"bytes":%b,"logprob":' % (encode(text), encode(own))
+        return b'{"token":%b,"bytes":%b,"logprob":' % (orjson.dumps(text), orjson.dumps(own))
 
 
 @cache
@@ -207,7 +207,7 @@ class LogprobWriter:
         parts = [b""] * (3 * len(tokens))
         parts[0::3] = written
         # One number formatter for all: dumping the list is many times faster than each by itself.
-        parts[1::3] = encode(numbers)[1:-1].split(b",")
+        parts[1::3] = orjson.dumps(numbers)[1:-1].split(b",")
         parts[2::3] = punctuation
         return b"[%b]" % b"".join(parts)
 

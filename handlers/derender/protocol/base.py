@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Json", "WireModel"]
+__all__ = ["Int64", "Json", "TokenCount", "WireModel"]
 
 Json = Any
 """JSON that derender hands on as it came."""
+
+Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+TokenCount = Annotated[int, Field(ge=0, le=2**48)]
+"""Sums of these stay within 64 bits."""
 
 
 class WireModel(BaseModel):

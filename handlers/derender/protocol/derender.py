@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, StringConstraints, field_validator, model_validator
 
-from .base import WireModel
+from .base import TokenCount, WireModel
 from .generate import GenerateResponse
 
 __all__ = [
@@ -81,7 +81,7 @@ class ChatDerenderRequest(WireModel):
     stream: Literal[False] = Field(default=False, description="Only `false`: a complete generation.")
     model: str | None = Field(default=None, description="Name of the model; the served one if not given.")
     generate_response: GenerateResponse = Field(description="What the generate server returned.")
-    prompt_tokens: NonNegativeInt | None = Field(
+    prompt_tokens: TokenCount | None = Field(
         default=None, description="Length of the prompt in tokens, for `usage`.", examples=[7]
     )
     prompt_token_ids: list[NonNegativeInt] | None = Field(
@@ -100,7 +100,7 @@ class CompletionDerenderRequest(WireModel):
     generate_responses: list[GenerateResponse] = Field(
         description="What the generate server returned, one for each prompt. Must not be empty."
     )
-    prompt_tokens: list[NonNegativeInt] | None = Field(
+    prompt_tokens: list[TokenCount] | None = Field(
         default=None, description="Length of each prompt in tokens, for `usage`.", examples=[[7]]
     )
     prompt_token_ids: list[list[NonNegativeInt] | None] | None = Field(

@@ -9,7 +9,7 @@ import msgspec
 from pydantic import Field, GetJsonSchemaHandler, NonNegativeInt, StringConstraints
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from .base import Json, WireModel
+from .base import Int64, Json, WireModel
 
 __all__ = [
     "GenerateChoice",
@@ -119,7 +119,7 @@ class GenerateLogprobs(WireModel):
 class GenerateChoice(WireModel):
     """One generated sequence."""
 
-    index: int = Field(description="Number of the choice.", examples=[0])
+    index: Int64 = Field(description="Number of the choice.", examples=[0])
     token_ids: list[NonNegativeInt] | None = Field(
         default=None,
         description="The generated ids, the stop token included. Must not be empty.",
@@ -128,7 +128,7 @@ class GenerateChoice(WireModel):
     finish_reason: str | None = Field(
         default="stop", description="The engine's reason to end.", examples=["stop", "length"]
     )
-    stop_reason: int | str | None = Field(
+    stop_reason: Int64 | str | None = Field(
         default=None,
         description="The stop string or stop token id that ended the generation; null for the primary "
         "end-of-sequence id, for `length` and for `abort`.",
