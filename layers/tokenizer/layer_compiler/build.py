@@ -44,7 +44,8 @@ def build(
     content = _compile(source, name, origin or folder.resolve().name, licence)
     out.mkdir(parents=True, exist_ok=True)
     path = out / (name.replace("/", "--") + SUFFIX)
-    with tempfile.NamedTemporaryFile(dir=out, suffix=SUFFIX, delete=False) as file:
+    # Not of the name of a vocabulary: until it is proven, nothing takes it for one.
+    with tempfile.NamedTemporaryFile(dir=out, suffix=".unproven", delete=False) as file:
         written = Path(file.name)
         file.write(content)
     try:
