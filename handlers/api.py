@@ -1,13 +1,17 @@
 """The function behind API Gateway and function URLs: events → the application → responses."""
 
 import gc
-import os
-import sys
 
-from mangum import Mangum
+# What start-up makes stays for good, so nothing is collected until it is done, and it is never looked at again.
+gc.disable()
 
-from derender.app import create_app
-from derender.settings import Settings, SettingsError, load_model
+import os  # noqa: E402
+import sys  # noqa: E402
+
+from mangum import Mangum  # noqa: E402
+
+from derender.app import create_app  # noqa: E402
+from derender.settings import Settings, SettingsError, load_model  # noqa: E402
 
 try:
     settings = Settings.from_environment(os.environ)
@@ -17,6 +21,5 @@ except SettingsError as error:
 
 handler = Mangum(create_app(settings, model), lifespan="off")
 
-# What start-up made stays for good: no collection needs to look at it again.
-gc.collect()
 gc.freeze()
+gc.enable()

@@ -36,6 +36,8 @@ GZIP_FROM: Final = 16 * 1024
 GZIP_LEVEL: Final = 1
 """JSON of logprobs is repetitive: higher levels cost several times as much for a tenth of the size."""
 
+_KINDS: Final = {404: "NotFoundError", 500: "InternalServerError"}
+
 RequestT = TypeVar("RequestT", bound="WireModel")
 
 
@@ -122,7 +124,7 @@ async def _derender_error(_: Request, error: Exception) -> Response:
 
 async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    kind = "NotFoundError" if error.status_code == 404 else "BadRequestError"
+    kind = _KINDS.get(error.status_code, "BadRequestError")
     response = _error(str(error.detail), kind, None, error.status_code)
     response.headers.update(error.headers or {})
     return response

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,8 @@ _PROMPT_TAIL: Final = 8
 """Ids of the prompt that decide what the first output bytes continue. A character has at most four bytes."""
 _LIBRARY_WINDOW: Final = 8
 """Ids that the `tokenizers` library sees before a new one, for decoders that look at the neighbours."""
+_LIBRARY_HELD: Final = 32
+"""Most ids that are held for it; a character is never in so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,9 @@ class DetokenizerState:
     window: tuple[int, ...] = ()
     """The last ids (rule "tokenizers"), for decoders that look at the neighbours."""
     unread: int = 0
-    """How many of the window's last ids have not given text yet."""
+    """How many of the window's last ids are held."""
+    begun_ids: int = 0
+    """How many ids before those began a character in the prompt."""
 
 
 def start(
@@ -64,7 +69,7 @@ def start(
         vocabulary, DetokenizerState(text_started=len(visible) > _PROMPT_TAIL), visible[-_PROMPT_TAIL:]
     )
     _, begins = codecs.utf_8_decode(state.pending, "replace", False)
-    return replace(state, begun=state.pending[begins:], pending=b"")
+    return replace(state, begun=state.pending[begins:], pending=b"", unread=0, begun_ids=state.unread)
 
 
 def detokenize(
@@ -90,10 +95,8 @@ def detokenize(
 
 def decode(vocabulary: Vocabulary, token_ids: Sequence[int]) -> str:
     """The text of a few ids alone, in any context: nothing withheld, stripped or skipped."""
-    if vocabulary.tokenizer is not None:
-        return str(vocabulary.tokenizer.decode(list(token_ids), skip_special_tokens=False))
     data = b"".join(map(vocabulary.pieces.__getitem__, token_ids))
-    if vocabulary.manifest.rule == "byte-fallback":
+    if vocabulary.byte_tokens:
         try:
             return data.decode()
         except UnicodeDecodeError:
@@ -192,17 +195,25 @@ def _byte_run(data: bytes) -> tuple[str, bytes]:
 def _library(
     vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int]
 ) -> tuple[str, DetokenizerState]:
-    """Decode with the `tokenizers` library: what the window's text gains."""
+    """Decode with the `tokenizers` library, id by id: what the text of the window gains."""
     assert vocabulary.tokenizer is not None
-    window = [*state.window, *token_ids]
-    read = len(state.window) - state.unread
     # Special tokens that are to be skipped are gone already.
-    before = vocabulary.tokenizer.decode(window[:read], skip_special_tokens=False)
-    text = vocabulary.tokenizer.decode(window, skip_special_tokens=False)
-    gained = text.removeprefix(before) if text.startswith(before) else text[len(before) :]
-    if gained.endswith(REPLACEMENT):
-        return "", DetokenizerState(window=tuple(window), unread=len(window) - read)
-    return gained, DetokenizerState(window=tuple(window[-_LIBRARY_WINDOW:]))
+    decode_window = partial(vocabulary.tokenizer.decode, skip_special_tokens=False)
+    parts: list[str] = []
+    window, unread, begun = list(state.window), state.unread, state.begun_ids
+    for token_id in token_ids:
+        window.append(token_id)
+        unread += 1
+        text = decode_window(window)
+        if text.endswith(REPLACEMENT) and unread < _LIBRARY_HELD:
+            continue
+        read = len(window) - unread
+        before = decode_window(window[: read - begun])
+        if begun and text[len(before) :].startswith(REPLACEMENT):
+            before = decode_window(window[:read])
+        parts.append(text[len(before) :])
+        window, unread, begun = window[-_LIBRARY_WINDOW:], 0, 0
+    return "".join(parts), DetokenizerState(window=tuple(window), unread=unread, begun_ids=begun)
 
 
 _RULES: Final[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -18,7 +18,10 @@ __all__ = [
     "invalid_request",
 ]
 
-_SHOWN_ERRORS = 5
+_SHOWN_ERRORS: Final = 5
+_LONGEST_FIELD: Final = 200
+_UNION_BRANCHES: Final = frozenset({"int", "constrained-int", "str"})
+"""What pydantic adds to a field's place to tell the types it may have apart."""
 
 
 class DerenderError(Exception):
@@ -72,7 +75,7 @@ def invalid_request(error: ValidationError) -> InvalidRequest:
     """Name the fields that failed validation, without their values."""
     problems = []
     for problem in error.errors(include_url=False, include_input=False):
-        field = ".".join(map(str, problem["loc"]))
+        field = ".".join(str(part) for part in problem["loc"] if part not in _UNION_BRANCHES)[:_LONGEST_FIELD]
         # Logprob entries are checked as a whole and report the place within.
         field += str(problem.get("ctx", {}).get("path", "")).replace("[", ".").replace("]", "")
         problems.append((field or "body", problem["msg"]))

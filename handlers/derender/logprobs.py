@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 import orjson
 
-from .detokenizer import REPLACEMENT, decode
+from .detokenizer import decode, ends_character
 from .errors import BadRequest
 from .limits import out_of_vocabulary
 
@@ -131,18 +131,25 @@ class _Strings(dict[Token, str]):
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
         self._vocabulary = vocabulary
-        self.partial: set[Token] = set()
+        self.ending_inside: set[Token] = set()
         """Tokens seen so far that end inside a character."""
+        self.beginning_inside: set[Token] = set()
+        """Tokens seen so far that begin inside a character and end another."""
 
     def __missing__(self, token: Token) -> str:
         if len(self) >= _CACHED_TOKENS:
             self.clear()
-        text = token.text if isinstance(token, GivenToken) else decode(self._vocabulary, (token,))
-        if not isinstance(token, GivenToken) and text.endswith(REPLACEMENT):
-            self.partial.add(token)
-            text = ""
-        self[token] = text
+        text = self[token] = token.text if isinstance(token, GivenToken) else self._own(token)
         return text
+
+    def _own(self, token_id: int) -> str:
+        piece = self._vocabulary.pieces[token_id]
+        if not ends_character(piece):
+            self.ending_inside.add(token_id)
+            return ""
+        if piece and 0x80 <= piece[0] < 0xC0:
+            self.beginning_inside.add(token_id)
+        return decode(self._vocabulary, (token_id,))
 
 
 class _Written(dict[Token, bytes]):
@@ -253,25 +260,28 @@ class LogprobWriter:
         return {**value, "decoded_token": decode(self._vocabulary, (int(token_id),))}
 
     def _completed(self, tokens: Sequence[Token], ends: Sequence[int]) -> list[tuple[int, str]]:
-        """The places of tokens that complete a character begun in the tokens before, and the character.
+        """The places of tokens that complete a character begun in the tokens before, and their strings.
 
         Only a position after a token that ends inside a character can hold one. The sampled tokens before
-        are the context of all candidates of a position.
+        are the context of all candidates of a position. Of those that begin inside a character and end a later
+        one, only the sampled token is completed: vLLM shows the candidates so.
         """
-        partial = self._strings.partial
-        if not partial:
+        beginning_inside, ending_inside = self._strings.beginning_inside, self._strings.ending_inside
+        if not ending_inside:
             return []
         completed: list[tuple[int, str]] = []
         begun: list[int] = []
         start = 0
         for end in ends:
+            sampled = tokens[start]
             if begun:
                 for place in range(start, end):
                     token = tokens[place]
-                    if token in partial and isinstance(token, int):
+                    if isinstance(token, int) and (
+                        token in ending_inside or (token == sampled and token in beginning_inside)
+                    ):
                         completed.append((place, self._complete(begun, token)))
-            sampled = tokens[start]
-            if sampled in partial and isinstance(sampled, int):  # noqa: SIM108 - narrows the type
+            if sampled in ending_inside and isinstance(sampled, int):
                 begun = [*begun, sampled][-_CONTEXT:]
             else:
                 begun = []
@@ -279,13 +289,22 @@ class LogprobWriter:
         return completed
 
     def _complete(self, begun: Sequence[int], token_id: int) -> str:
-        """The string of a token that ends inside a character by itself: what the fewest tokens before make
-        whole with it, or nothing."""
+        """What a token says after tokens that end inside a character.
+
+        That is the text of the fewest of them that make it whole; where none do, of the fewest after which it
+        ends a character; else its own.
+        """
+        ending = None
         for count in range(1, len(begun) + 1):
-            text = decode(self._vocabulary, (*begun[-count:], token_id))
-            if not text.endswith(REPLACEMENT):
-                return text
-        return ""
+            token_ids = (*begun[-count:], token_id)
+            data = b"".join(map(self._vocabulary.pieces.__getitem__, token_ids))
+            try:
+                return data.decode()
+            except UnicodeDecodeError:
+                if ending is None and ends_character(data):
+                    ending = decode(self._vocabulary, token_ids)
+        own = self._strings[token_id]
+        return own if own or ending is None else ending
 
 
 def chat_candidates(request: ChatRequest | None) -> int | None:

@@ -46,7 +46,7 @@ class ServedModel:
             return self.names[0]
         if requested not in self.names:
             raise ModelNotFound(
-                f"The model `{requested}` does not exist. Valid names: {', '.join(self.names)}.",
+                f"The model `{requested[:100]}` does not exist. Valid names: {', '.join(self.names)}.",
                 param="model",
             )
         return requested

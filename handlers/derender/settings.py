@@ -133,7 +133,14 @@ def _vocabulary_file(settings: Settings) -> Path:
         )
     if settings.model is None and len(files) == 1:
         return files[0]
-    manifests: dict[str, Path] = {_manifest(path).name: path for path in files}
+    manifests: dict[str, Path] = {}
+    for path in files:
+        name = _manifest(path).name
+        if name in manifests:
+            raise SettingsError(
+                f"DERENDER_LAYER: {manifests[name]} and {path} are both named {name}; remove one"
+            )
+        manifests[name] = path
     if settings.model in manifests:
         return manifests[settings.model]
     problem = "is not set" if settings.model is None else f"is {settings.model!r}"

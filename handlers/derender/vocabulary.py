@@ -19,12 +19,12 @@ padding of the embedding table) has no bytes.
 
 from __future__ import annotations
 
-import json
 import mmap
 import struct
 import zlib
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,11 +32,23 @@ if TYPE_CHECKING:
 
     from tokenizers import Tokenizer
 
-__all__ = ["SUFFIX", "Manifest", "Rule", "Vocabulary", "VocabularyError", "dump", "load", "read_manifest"]
+__all__ = [
+    "MAX_SIZE",
+    "SUFFIX",
+    "Manifest",
+    "Rule",
+    "Vocabulary",
+    "VocabularyError",
+    "dump",
+    "load",
+    "read_manifest",
+]
 
 SUFFIX: Final = ".vocab"
 MAGIC: Final = b"derender"
 FORMAT_VERSION: Final = 1
+MAX_SIZE: Final = 1 << 22
+"""More ids than any model has; what claims more is damaged or hostile."""
 _HEADER: Final = struct.Struct("<8sIIII")
 _CHECKED_FROM: Final = 16
 _CACHED_PIECES: Final = 65_536
@@ -58,27 +70,29 @@ class VocabularyError(ValueError):
     """A vocabulary file that can't be used; the message names the file and says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """What a compiled vocabulary says of itself."""
+TokenId = Annotated[int, msgspec.Meta(ge=0, lt=MAX_SIZE)]
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a compiled vocabulary says of itself. Fields of a newer writer are ignored."""
 
     name: str
     """The model's name, as clients send it."""
     rule: Rule
-    size: int
+    size: Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)]
     """Ids the model can emit: 0 to `size - 1`. More than are named where the embedding table is padded."""
     named: int
     """Ids that have a token."""
-    eos_token_id: int | None
+    eos_token_id: TokenId | None
     """The primary end-of-sequence id: the tokenizer's."""
-    stop_token_ids: tuple[int, ...]
+    stop_token_ids: tuple[TokenId, ...]
     """Every id that ends a generation: the model's generation configuration, and the primary one."""
-    special_token_ids: tuple[int, ...]
-    byte_token_ids: tuple[int, ...] = ()
+    special_token_ids: tuple[TokenId, ...]
+    byte_token_ids: tuple[TokenId, ...] = ()
     """Ids that stand for a single byte (byte-fallback)."""
     strip_leading_space: bool = False
     """Whether the first space of a text is dropped (SentencePiece's dummy prefix)."""
-    max_model_len: int | None = None
+    max_model_len: Annotated[int, msgspec.Meta(ge=1)] | None = None
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
     source: str
@@ -86,28 +100,6 @@ class Manifest:
     source_sha256: str
     """SHA-256 of the tokenizer.json it was compiled from."""
     licence: str | None = None
-
-    @classmethod
-    def from_json(cls, text: str) -> Manifest:
-        """Read a manifest. Fields of a newer writer are ignored.
-
-        Raises:
-            ValueError: A field is missing.
-        """
-        known = {field.name for field in fields(cls)}
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in json.loads(text).items()
-            if name in known
-        }
-        try:
-            return cls(**values)
-        except TypeError as error:
-            raise ValueError(str(error)) from error
-
-    def to_json(self) -> str:
-        """Write a manifest, the same text for the same values."""
-        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
 
 
 class _Pieces(dict[int, bytes]):
@@ -128,15 +120,19 @@ class _Pieces(dict[int, bytes]):
 class _LibraryPieces(dict[int, bytes]):
     """Token id → the bytes of its text, asked from the `tokenizers` library."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, byte_tokens: frozenset[int]) -> None:
         super().__init__()
         self._tokenizer = tokenizer
+        self._byte_tokens = byte_tokens
 
     def __missing__(self, token_id: int) -> bytes:
         if len(self) >= _CACHED_PIECES:
             self.clear()
-        text = self._tokenizer.decode([token_id], skip_special_tokens=False)
         token = self._tokenizer.id_to_token(token_id) or ""
+        if token_id in self._byte_tokens:
+            piece = self[token_id] = bytes.fromhex(token[3:5])
+            return piece
+        text = self._tokenizer.decode([token_id], skip_special_tokens=False)
         if token.startswith(_SPACE_MARKER) and _SPACE_MARKER not in text and not text.startswith(" "):
             # Decoded alone, the token starts a text and loses the space it carries.
             text = " " + text
@@ -170,7 +166,7 @@ class Vocabulary:
             from tokenizers import Tokenizer
 
             self.tokenizer = Tokenizer.from_buffer(bytes(blob))
-            self.pieces = _LibraryPieces(self.tokenizer)
+            self.pieces = _LibraryPieces(self.tokenizer, self.byte_tokens)
         else:
             self.pieces = _Pieces(offsets, blob)
 
@@ -183,7 +179,7 @@ def dump(manifest: Manifest, pieces: Sequence[bytes] | bytes) -> bytes:
         pieces: Each id's bytes, `manifest.size` of them; or, where the rule is "tokenizers", a whole
             tokenizer.json.
     """
-    text = manifest.to_json().encode()
+    text = msgspec.json.encode(manifest)
     text += b" " * (-len(text) % 4)
     if isinstance(pieces, bytes):
         count, offsets, blob = 0, [0, len(pieces)], pieces
@@ -211,7 +207,11 @@ def load(path: Path) -> Vocabulary:
     if end > len(content) or count != (0 if library else manifest.size):
         raise VocabularyError(f"{path}: the number of ids is not the manifest's")
     offsets = content[start:end].cast("I")
-    return Vocabulary(manifest, offsets, content[end:], library=library)
+    try:
+        return Vocabulary(manifest, offsets, content[end:], library=library)
+    except Exception as error:
+        # The tokenizers library raises a bare Exception for what it does not know.
+        raise VocabularyError(f"{path}: the tokenizers library refuses it: {error}") from error
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -254,6 +254,6 @@ def _check(path: Path, content: memoryview) -> tuple[int, int]:
 
 def _manifest(path: Path, content: memoryview, length: int) -> Manifest:
     try:
-        return Manifest.from_json(str(content[_HEADER.size : _HEADER.size + length], "utf-8"))
-    except ValueError as error:
+        return msgspec.json.decode(content[_HEADER.size : _HEADER.size + length], type=Manifest)
+    except (ValueError, RecursionError) as error:
         raise VocabularyError(f"{path}: the manifest can't be read: {error}") from error

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import Field, NonNegativeInt, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, NonNegativeInt, StringConstraints, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from .base import TokenCount, WireModel
 from .generate import GenerateResponse
@@ -17,6 +18,14 @@ __all__ = [
     "CompletionRequest",
 ]
 
+
+def _refuse_stream(stream: bool) -> bool:
+    if stream:
+        raise PydanticCustomError("stream", "Only complete generations are derendered; leave stream out")
+    return stream
+
+
+CompleteOnly = Annotated[bool, AfterValidator(_refuse_stream)]
 StopString = Annotated[str, StringConstraints(min_length=1)]
 
 
@@ -78,7 +87,7 @@ class CompletionRequest(ClientRequest):
 class ChatDerenderRequest(WireModel):
     """A complete generation, to become a chat completion."""
 
-    stream: Literal[False] = Field(default=False, description="Only `false`: a complete generation.")
+    stream: CompleteOnly = Field(default=False, description="Only `false`: a complete generation.")
     model: str | None = Field(default=None, description="Name of the model; the served one if not given.")
     generate_response: GenerateResponse = Field(description="What the generate server returned.")
     prompt_tokens: TokenCount | None = Field(
@@ -95,7 +104,7 @@ class ChatDerenderRequest(WireModel):
 class CompletionDerenderRequest(WireModel):
     """Complete generations, one for each prompt, to become one text completion."""
 
-    stream: Literal[False] = Field(default=False, description="Only `false`: a complete generation.")
+    stream: CompleteOnly = Field(default=False, description="Only `false`: a complete generation.")
     model: str | None = Field(default=None, description="Name of the model; the served one if not given.")
     generate_responses: list[GenerateResponse] = Field(
         description="What the generate server returned, one for each prompt. Must not be empty."

@@ -17,6 +17,8 @@ from .source import Source, read_folder
 
 __all__ = ["build"]
 
+_LONGEST_NAME: Final = 200
+
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
 
 
@@ -38,23 +40,29 @@ def build(
     Raises:
         BuildError: It can't be compiled; nothing was written.
     """
-    if not _NAME.fullmatch(name):
-        raise BuildError(f"name {name!r}: letters, digits and ._:@+- in parts divided by /")
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        raise BuildError(
+            f"name {name[:_LONGEST_NAME]!r}: letters, digits and ._:@+- in parts divided by /, "
+            f"{_LONGEST_NAME} characters at most"
+        )
     source = read_folder(folder)
     content = _compile(source, name, origin or folder.resolve().name, licence)
-    out.mkdir(parents=True, exist_ok=True)
     path = out / (name.replace("/", "--") + SUFFIX)
-    # Not of the name of a vocabulary: until it is proven, nothing takes it for one.
-    with tempfile.NamedTemporaryFile(dir=out, suffix=".unproven", delete=False) as file:
-        written = Path(file.name)
-        file.write(content)
     try:
-        vocabulary = load(written)
+        out.mkdir(parents=True, exist_ok=True)
+        # Not of the name of a vocabulary: until it is proven, nothing takes it for one.
+        with tempfile.NamedTemporaryFile(dir=out, suffix=".unproven", delete=False) as file:
+            unproven = Path(file.name)
+            file.write(content)
+    except OSError as error:
+        raise BuildError(f"{out}: can't be written: {error.strerror}") from error
+    try:
+        vocabulary = load(unproven)
         proof = None if vocabulary.tokenizer else prove(vocabulary, source.tokenizer)
-        written.chmod(0o644)
-        written.replace(path)
+        unproven.chmod(0o644)
+        unproven.replace(path)
     except BaseException:
-        written.unlink()
+        unproven.unlink()
         raise
     return path, proof
 
@@ -72,7 +80,7 @@ def _compile(source: Source, name: str, origin: str, licence: str | None) -> byt
         eos_token_id=source.eos_token_id,
         stop_token_ids=source.stop_token_ids,
         special_token_ids=source.special_token_ids,
-        byte_token_ids=byte_tokens(rule, tokens),
+        byte_token_ids=byte_tokens(source.definition, tokens),
         strip_leading_space=rule == "byte-fallback" and strips_leading_space(source.definition),
         max_model_len=source.max_model_len,
         source=origin,

@@ -88,6 +88,8 @@ def _comparable(vocabulary: Vocabulary, ids: list[int]) -> list[int]:
     (`derender.detokenizer`).
     """
     kept: list[int] = []
+    # An id without a token does not end a run.
+    ids = [token_id for token_id in ids if vocabulary.pieces[token_id]]
     for single, run in groupby(ids, vocabulary.byte_tokens.__contains__):
         tokens = list(run)
         if single:

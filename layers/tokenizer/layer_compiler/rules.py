@@ -56,9 +56,9 @@ def pieces(rule: Rule, tokens: dict[int, str], size: int) -> list[bytes]:
     return [to_bytes(tokens[token_id]) if token_id in tokens else b"" for token_id in range(size)]
 
 
-def byte_tokens(rule: Rule, tokens: dict[int, str]) -> tuple[int, ...]:
+def byte_tokens(definition: dict[str, Any], tokens: dict[int, str]) -> tuple[int, ...]:
     """Ids that stand for a single byte."""
-    if rule != "byte-fallback":
+    if {"type": "ByteFallback"} not in _decoders(definition):
         return ()
     return tuple(sorted(token_id for token_id, token in tokens.items() if _BYTE_TOKEN.fullmatch(token)))
 
@@ -78,4 +78,5 @@ def _sentence_piece(token: str) -> bytes:
 
 def _decoders(definition: dict[str, Any]) -> list[dict[str, Any]]:
     decoder = definition.get("decoder") or {"type": "None"}
-    return decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]
+    decoders: list[dict[str, Any]] = decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]
+    return decoders

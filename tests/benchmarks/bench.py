@@ -1,0 +1,270 @@
+"""Measures speed and memory beside what they are compared with, in one run; prints a table, asserts nothing.
+
+Each figure is a median; what is compared is measured in turns, so that a busy machine slows both. Ratios say
+more than times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+from tokenizers import Tokenizer
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "handlers"), str(ROOT / "layers" / "tokenizer")]
+
+
+from tests.benchmarks import cold  # noqa: E402
+
+from derender.detokenizer import DetokenizerState, detokenize  # noqa: E402
+from derender.vocabulary import load  # noqa: E402
+from fetch import fetch  # noqa: E402
+from layer_compiler import build  # noqa: E402
+from layer_compiler.corpus import TEXTS  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TOKENS = 595
+CANDIDATES = 20
+CHAT = "/v1/chat/completions/derender"
+COMPLETIONS = "/v1/completions/derender"
+
+LOAD = """
+import sys, time
+from pathlib import Path
+from derender.vocabulary import load
+start = time.perf_counter()
+load(Path(sys.argv[1]))
+print(time.perf_counter() - start)
+"""
+FROM_FILE = """
+import sys, time
+from tokenizers import Tokenizer
+start = time.perf_counter()
+Tokenizer.from_file(sys.argv[1])
+print(time.perf_counter() - start)
+"""
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    measure: str
+    ours: str
+    against: str
+    theirs: str
+    ratio: str
+    goal: str
+
+
+def in_turns(rounds: int, *functions: Callable[[], object]) -> list[float]:
+    """The median time of each function, in seconds; measured in turns after a first call of each."""
+    for function in functions:
+        function()
+    times: list[list[float]] = [[] for _ in functions]
+    for _ in range(rounds):
+        for function, taken in zip(functions, times, strict=True):
+            start = time.perf_counter()
+            function()
+            taken.append(time.perf_counter() - start)
+    return [statistics.median(taken) for taken in times]
+
+
+def milliseconds(seconds: float) -> str:
+    """A time for people."""
+    return f"{seconds * 1e3:.2f} ms"
+
+
+def event(path: str, body: bytes) -> dict[str, Any]:
+    """An API Gateway HTTP API event that posts a body."""
+    return {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": path,
+        "rawQueryString": "",
+        "headers": {"content-type": "application/json", "host": "localhost"},
+        "requestContext": {
+            "http": {"method": "POST", "path": path, "sourceIp": "127.0.0.1"},
+            "stage": "$default",
+        },
+        "body": body.decode(),
+        "isBase64Encoded": False,
+    }
+
+
+def choice(rng: random.Random, token_ids: list[int], form: str, vocabulary: int) -> dict[str, Any]:
+    """A generated choice with candidates, as generate servers send it."""
+
+    def candidate(token_id: int, rank: int) -> dict[str, Any]:
+        logprob = -rng.random() * 8
+        if form == "placeholder":
+            return {"token": f"token_id:{token_id}", "logprob": logprob, "bytes": None}
+        return {"token_id": token_id, "logprob": logprob, "rank": rank}
+
+    content = []
+    for token_id in token_ids:
+        sampled = candidate(token_id, 1)
+        others = [candidate(rng.randrange(vocabulary), rank) for rank in range(2, CANDIDATES + 1)]
+        content.append({**sampled, "top_logprobs": [sampled, *others]})
+    return {"index": 0, "token_ids": token_ids, "finish_reason": "stop", "logprobs": {"content": content}}
+
+
+def cold_rows(rounds: int) -> list[Row]:
+    """Start and memory through the runtime interface emulator."""
+    return [Row(*row) for row in cold.rows(rounds)]
+
+
+def load_rows(rounds: int, name: str, folder: Path, file: Path, goal: str) -> list[Row]:
+    """Time until a vocabulary is ready, each in a process of its own."""
+
+    def run(program: str, path: Path) -> float:
+        command = [sys.executable, "-c", program, str(path)]
+        return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    times = [(run(LOAD, file), run(FROM_FILE, folder / "tokenizer.json")) for _ in range(rounds)]
+    ours, theirs = (statistics.median(column) for column in zip(*times, strict=True))
+    return [
+        Row(
+            f"vocabulary ready, {name}",
+            milliseconds(ours),
+            "Tokenizer.from_file",
+            milliseconds(theirs),
+            f"{ours / theirs:.3f}",
+            goal,
+        )
+    ]
+
+
+def decode_rows(rounds: int, name: str, folder: Path, file: Path) -> list[Row]:
+    """Decoding a text of 10,000 tokens."""
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    vocabulary = load(file)
+    token_ids = [
+        token_id for text in TEXTS for token_id in tokenizer.encode(text, add_special_tokens=False).ids
+    ]
+    token_ids = (token_ids * (10_000 // len(token_ids) + 1))[:10_000]
+    ours, theirs = in_turns(
+        rounds,
+        lambda: detokenize(vocabulary, DetokenizerState(), token_ids),
+        lambda: tokenizer.decode(token_ids),
+    )
+    return [
+        Row(
+            f"decode 10,000 tokens, {name}",
+            milliseconds(ours),
+            "Tokenizer.decode",
+            milliseconds(theirs),
+            f"{theirs / ours:.1f} times as fast",
+            "2 times as fast",
+        )
+    ]
+
+
+def request_rows(rounds: int) -> list[Row]:
+    """Event in to response out, through the Lambda handler with the bundled vocabulary."""
+    from api import handler
+
+    rng = random.Random(1)
+    size = 151_643
+    token_ids = [rng.randrange(size) for _ in range(TOKENS)]
+    client = {"logprobs": True, "top_logprobs": CANDIDATES}
+    cases: list[tuple[str, str, dict[str, Any]]] = []
+    for form in ("id", "placeholder"):
+        generated = {"request_id": "r", "choices": [choice(rng, token_ids, form, size)]}
+        cases.append((f"chat, by {form}", CHAT, {"generate_response": generated, "chat_request": client}))
+    generated = {"request_id": "r", "choices": [choice(rng, token_ids, "id", size)]}
+    cases.append(
+        (
+            "completions, by id",
+            COMPLETIONS,
+            {"generate_responses": [generated], "completion_request": {"logprobs": CANDIDATES - 1}},
+        )
+    )
+
+    plain = {"request_id": "r", "choices": [{"index": 0, "token_ids": token_ids, "finish_reason": "stop"}]}
+    plain_event = event(CHAT, orjson.dumps({"generate_response": plain}))
+    (ours,) = in_turns(rounds * 10, lambda: handler(plain_event, None))  # type: ignore[arg-type]
+    rows = [
+        Row(
+            f"{TOKENS} tokens, no logprobs",
+            milliseconds(ours),
+            "the peer",
+            "15 ms",
+            f"{ours / 0.015:.3f}",
+            "1 ms",
+        )
+    ]
+    for name, path, request in cases:
+        body = orjson.dumps(request)
+        posted = event(path, body)
+        response = handler(posted, None)  # type: ignore[arg-type]
+        answer = orjson.loads(response["body"])
+        if response["statusCode"] != 200:
+            raise SystemExit(f"{name}: {answer}")
+        ours, theirs = in_turns(
+            rounds * 2,
+            lambda posted=posted: handler(posted, None),  # type: ignore[misc, arg-type]
+            lambda body=body, answer=answer: (orjson.loads(body), orjson.dumps(answer)),  # type: ignore[misc]
+        )
+        sizes = f"{len(body) / 1e6:.2f} MB in, {len(response['body'].encode()) / 1e6:.2f} MB out"
+        rows.append(
+            Row(
+                f"{TOKENS} × {CANDIDATES} candidates, {name}",
+                milliseconds(ours),
+                f"orjson, {sizes}",
+                milliseconds(theirs),
+                f"{ours / theirs:.2f}",
+                "2 times",
+            )
+        )
+    return rows
+
+
+def layer(name: str) -> tuple[Path, Path]:
+    """A tokenizer's folder and its compiled file."""
+    cache = ROOT / ".cache"
+    folder = fetch(cache / "tokenizers", name)
+    return folder, build(folder, name, cache / "bench")[0]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15, help="how often each is measured (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+
+    qwen3, gemma3 = layer("qwen3"), layer("gemma3")
+    rows = [
+        *cold_rows(options.rounds),
+        *load_rows(options.rounds, "Qwen3", *qwen3, goal="15 ms"),
+        *load_rows(options.rounds, "Gemma 3", *gemma3, goal="25 ms"),
+        *decode_rows(options.rounds, "Qwen3", *qwen3),
+        *decode_rows(options.rounds, "Gemma 3", *gemma3),
+        *request_rows(options.rounds),
+    ]
+    if options.json:
+        print(json.dumps([row._asdict() for row in rows], indent=2))
+        return
+    table = Table(header_style="bold")
+    for column in ("measure", "derender", "against", "", "ratio", "goal"):
+        table.add_column(column, justify="left" if column in ("measure", "against") else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console(width=140).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Fixtures of the unit tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from hypothesis import settings
+from mangum import Mangum
+from tokenizers import Tokenizer
+
+from derender.app import create_app
+from derender.settings import Settings
+from derender.vocabulary import load
+from layer_compiler import build
+
+from .support import (
+    BUNDLED,
+    Client,
+    byte_level,
+    byte_level_tokenizer,
+    metaspace_tokenizer,
+    sentence_piece,
+    sentence_piece_tokenizer,
+    served,
+    word_piece_tokenizer,
+    write_folder,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from derender.model import ServedModel
+    from derender.vocabulary import Vocabulary
+
+settings.register_profile("unit", deadline=None, max_examples=100)
+settings.load_profile("unit")
+
+
+@pytest.fixture(scope="session")
+def bytes_vocabulary() -> Vocabulary:
+    """`support.BYTE_LEVEL`."""
+    return byte_level()
+
+
+@pytest.fixture(scope="session")
+def stripping_vocabulary() -> Vocabulary:
+    """`support.SENTENCE_PIECE` that drops a text's first space."""
+    return sentence_piece(strip=True)
+
+
+@pytest.fixture(scope="session")
+def spacing_vocabulary() -> Vocabulary:
+    """`support.SENTENCE_PIECE` that keeps a text's first space."""
+    return sentence_piece(strip=False)
+
+
+@pytest.fixture(scope="session")
+def tiny(bytes_vocabulary: Vocabulary) -> ServedModel:
+    """`support.BYTE_LEVEL` behind small limits."""
+    return served(bytes_vocabulary)
+
+
+@pytest.fixture(scope="session")
+def event_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """The loop that the Lambda adapter looks for."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield loop
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+Serve = Callable[["ServedModel"], Client]
+
+
+@pytest.fixture(scope="session")
+def serve(event_loop: asyncio.AbstractEventLoop) -> Serve:
+    """Model → the application behind the Lambda adapter, with bodies of at most 64 KiB."""
+    chosen = Settings(layer=Path("unused"), max_body_bytes=64 * 1024)
+    return lambda model: Client(Mangum(create_app(chosen, model), lifespan="off"), event_loop)
+
+
+@pytest.fixture(scope="session")
+def client(serve: Serve, tiny: ServedModel) -> Client:
+    """Serves `support.BYTE_LEVEL`."""
+    return serve(tiny)
+
+
+@pytest.fixture(scope="session")
+def bundled() -> Vocabulary:
+    """The vocabulary that comes with the project: Qwen3."""
+    (path,) = BUNDLED.glob("*.vocab")
+    return load(path)
+
+
+@pytest.fixture(scope="session")
+def qwen3(tokenizer: Callable[[str], Path]) -> Tokenizer:
+    """The tokenizer that the bundled vocabulary was compiled from."""
+    return Tokenizer.from_file(str(tokenizer("qwen3") / "tokenizer.json"))
+
+
+SYNTHETIC: Final = {
+    "byte-level": byte_level_tokenizer,
+    "spacing": lambda: sentence_piece_tokenizer(strip=False),
+    "stripping": lambda: sentence_piece_tokenizer(strip=True),
+    "metaspace": metaspace_tokenizer,
+    "word-piece": word_piece_tokenizer,
+}
+Compiled = Callable[[str], tuple["Vocabulary", Tokenizer]]
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """Name of a synthetic tokenizer → what it compiles to, and the tokenizer."""
+
+    @cache
+    def make(name: str) -> tuple[Vocabulary, Tokenizer]:
+        tokenizer = SYNTHETIC[name]()
+        folder = tmp_path_factory.mktemp(name)
+        path, _ = build(write_folder(folder, tokenizer), name, folder / "out")
+        return load(path), tokenizer
+
+    return make

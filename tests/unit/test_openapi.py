@@ -1,0 +1,164 @@
+"""The OpenAPI document: complete, consistent, and true of the models that check requests."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import pytest
+from pydantic import TypeAdapter
+
+from derender.protocol.base import WireModel
+from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
+
+from .support import CHAT, COMPLETIONS, B, generated, places
+from .support import at as value_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .support import Client
+
+REQUESTS: Final[dict[str, type[WireModel]]] = {
+    CHAT: ChatDerenderRequest,
+    COMPLETIONS: CompletionDerenderRequest,
+}
+
+
+@pytest.fixture(scope="module")
+def document(client: Client) -> dict[str, Any]:
+    answer = client.send("/openapi.json", method="GET")
+    assert answer.status == 200
+    found: dict[str, Any] = answer.json
+    return found
+
+
+def resolve(document: dict[str, Any], ref: str) -> Any:
+    assert ref.startswith("#/")
+    return value_at(document, tuple(ref[2:].split("/")))
+
+
+def reachable(document: dict[str, Any], schema: Any, seen: set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The named schemas that a schema leads to."""
+    for place in places(schema):
+        ref = value_at(schema, place)
+        if place and place[-1] == "$ref" and ref not in seen:
+            seen.add(ref)
+            target = resolve(document, ref)
+            yield ref.rsplit("/", 1)[1], target
+            yield from reachable(document, target, seen)
+
+
+def properties(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The properties of a schema and of those within it."""
+    for name, field in schema.get("properties", {}).items():
+        yield f"{path}.{name}", field
+        yield from properties(field.get("items", {}), f"{path}.{name}[]")
+    for option in schema.get("anyOf", []):
+        yield from properties(option, path)
+
+
+def test_it_is_of_openapi_3(document: dict[str, Any]) -> None:
+    assert document["openapi"].startswith("3.1.")
+    assert document["info"]["title"] == "derender"
+    assert document["info"]["version"]
+
+
+def test_it_lists_every_path(document: dict[str, Any]) -> None:
+    methods = {(path, method) for path, item in document["paths"].items() for method in item}
+    assert {
+        (CHAT, "post"),
+        (COMPLETIONS, "post"),
+        ("/v1/models", "get"),
+        ("/health", "get"),
+        ("/version", "get"),
+    } <= methods
+    for item in document["paths"].values():
+        for operation in item.values():
+            assert operation["summary"]
+            assert operation["operationId"]
+
+
+def test_every_reference_resolves(document: dict[str, Any]) -> None:
+    refs = [value_at(document, place) for place in places(document) if place and place[-1] == "$ref"]
+    assert refs
+    for ref in refs:
+        assert isinstance(resolve(document, ref), dict)
+
+
+@pytest.mark.parametrize("path", REQUESTS)
+def test_every_field_of_a_request_is_explained(document: dict[str, Any], path: str) -> None:
+    body = document["paths"][path]["post"]["requestBody"]
+    assert body["required"] is True
+    fields = [
+        field
+        for name, schema in reachable(document, body["content"]["application/json"]["schema"], set())
+        for field in properties(schema, name)
+    ]
+    assert len(fields) > 20
+    assert [name for name, field in fields if not field.get("description")] == []
+
+
+@pytest.mark.parametrize("path", REQUESTS)
+def test_every_model_of_a_request_is_explained(document: dict[str, Any], path: str) -> None:
+    schema = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert [name for name, target in reachable(document, schema, set()) if not target.get("description")] == []
+
+
+@pytest.mark.parametrize("path", REQUESTS)
+def test_answers_and_errors_are_described(document: dict[str, Any], path: str) -> None:
+    responses = document["paths"][path]["post"]["responses"]
+    assert {"200", "400", "404", "413", "415"} <= set(responses)
+    for status, response in responses.items():
+        assert response["description"]
+        schema = response["content"]["application/json"]["schema"]
+        target = resolve(document, schema["$ref"])
+        assert ("error" in target["properties"]) == (status != "200")
+
+
+@pytest.mark.parametrize("path", REQUESTS)
+def test_the_example_request_is_valid(document: dict[str, Any], path: str) -> None:
+    example = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
+    REQUESTS[path].model_validate_json(json.dumps(example))
+
+
+def models_within(annotation: Any) -> Iterator[type[WireModel]]:
+    """The models of an annotation, and those within them."""
+    if isinstance(annotation, type) and issubclass(annotation, WireModel):
+        yield annotation
+        for field in annotation.model_fields.values():
+            yield from models_within(field.annotation)
+    for argument in get_args(annotation):
+        yield from models_within(argument)
+
+
+@pytest.mark.parametrize("path", REQUESTS)
+def test_examples_of_fields_are_valid(document: dict[str, Any], path: str) -> None:
+    checked = 0
+    for model in models_within(REQUESTS[path]):
+        schema = document["components"]["schemas"][model.__name__]
+        for name, field in model.model_fields.items():
+            described = schema["properties"][name]
+            for option in (described, *described.get("anyOf", ())):
+                for example in option.get("examples", ()):
+                    adapter: TypeAdapter[Any] = TypeAdapter(field.annotation)
+                    adapter.validate_json(json.dumps(example))
+                    checked += 1
+    assert checked > 5
+
+
+def test_an_answer_has_the_fields_that_are_described(client: Client, document: dict[str, Any]) -> None:
+    chat = client.chat({"generate_response": generated([int(B.HELLO)])}).json
+    completion = client.completions({"generate_responses": [generated([int(B.HELLO)])]}).json
+    for path, answer in ((CHAT, chat), (COMPLETIONS, completion)):
+        schema = document["paths"][path]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+        target = resolve(document, schema["$ref"])
+        assert set(answer) == set(target["properties"])
+        choice = resolve(document, target["properties"]["choices"]["items"]["$ref"])
+        assert set(answer["choices"][0]) == set(choice["properties"])
+
+
+def test_the_documents_page_is_served(client: Client) -> None:
+    answer = client.send("/docs", method="GET")
+    assert answer.status == 200
+    assert b"openapi.json" in answer.body
