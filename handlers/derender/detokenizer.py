@@ -15,11 +15,11 @@ from __future__ import annotations
 import codecs
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from .vocabulary import Rule, Vocabulary
 
@@ -64,10 +64,11 @@ def start(
     """
     if not prompt_token_ids:
         return DetokenizerState()
-    visible = _visible(vocabulary, prompt_token_ids, skip_special_tokens)
-    _, state = _RULES[vocabulary.manifest.rule](
-        vocabulary, DetokenizerState(text_started=len(visible) > _PROMPT_TAIL), visible[-_PROMPT_TAIL:]
-    )
+    hidden = vocabulary.special if skip_special_tokens else frozenset()
+    visible = (token_id for token_id in reversed(prompt_token_ids) if token_id not in hidden)
+    tail = list(islice(visible, _PROMPT_TAIL))[::-1]
+    state = DetokenizerState(text_started=next(visible, None) is not None)
+    _, state = _RULES[vocabulary.manifest.rule](vocabulary, state, tail, False)
     _, begins = codecs.utf_8_decode(state.pending, "replace", False)
     return replace(state, begun=state.pending[begins:], pending=b"", unread=0, begun_ids=state.unread)
 
@@ -89,8 +90,7 @@ def detokenize(
     """
     if not token_ids:
         return "", state
-    visible = _visible(vocabulary, token_ids, skip_special_tokens)
-    return _RULES[vocabulary.manifest.rule](vocabulary, state, visible)
+    return _RULES[vocabulary.manifest.rule](vocabulary, state, token_ids, skip_special_tokens)
 
 
 def decode(vocabulary: Vocabulary, token_ids: Sequence[int]) -> str:
@@ -102,13 +102,6 @@ def decode(vocabulary: Vocabulary, token_ids: Sequence[int]) -> str:
         except UnicodeDecodeError:
             return REPLACEMENT * len(data)
     return data.decode(errors="replace")
-
-
-def _visible(vocabulary: Vocabulary, token_ids: Sequence[int], skip_special_tokens: bool) -> Sequence[int]:
-    if not skip_special_tokens or vocabulary.special.isdisjoint(token_ids):
-        return token_ids
-    special = vocabulary.special
-    return [token_id for token_id in token_ids if token_id not in special]
 
 
 def ends_character(data: bytes) -> bool:
@@ -127,9 +120,9 @@ def ends_character(data: bytes) -> bool:
 
 
 def _byte_level(
-    vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int]
+    vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int], skip_special_tokens: bool
 ) -> tuple[str, DetokenizerState]:
-    pieces = vocabulary.pieces
+    pieces = vocabulary.visible_pieces if skip_special_tokens else vocabulary.pieces
     data = state.pending + b"".join(map(pieces.__getitem__, token_ids))
     begun = state.begun if state.begun and _continues(state.begun, data) else b""
     data = begun + data
@@ -142,17 +135,29 @@ def _byte_level(
 
 
 def _byte_fallback(
-    vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int]
+    vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int], skip_special_tokens: bool
 ) -> tuple[str, DetokenizerState]:
-    pieces, byte_tokens = vocabulary.pieces, vocabulary.byte_tokens
+    pieces = vocabulary.visible_pieces if skip_special_tokens else vocabulary.pieces
+    text, begun, pending = _byte_fallback_text(vocabulary, state, token_ids, pieces)
+    started = state.text_started or bool(text or pending)
+    if vocabulary.manifest.strip_leading_space and not state.text_started:
+        text = text.removeprefix(" ")
+    return text, DetokenizerState(text_started=started, begun=begun, pending=pending)
+
+
+def _byte_fallback_text(
+    vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int], pieces: Mapping[int, bytes]
+) -> tuple[str, bytes, bytes]:
+    """The text, what is still begun, and what is held."""
+    if not state.begun:
+        try:
+            # Other tokens hold whole characters: the bytes are UTF-8 exactly where each run of byte tokens is.
+            return (state.pending + b"".join(map(pieces.__getitem__, token_ids))).decode(), b"", b""
+        except UnicodeDecodeError:
+            pass
     parts: list[str] = []
     begun, pending = state.begun, state.pending
-    runs: Iterable[tuple[bool, Iterable[int]]]
-    if byte_tokens.isdisjoint(token_ids):
-        runs = [(False, token_ids)]
-    else:
-        runs = groupby(token_ids, byte_tokens.__contains__)
-    for single_bytes, ids in runs:
+    for single_bytes, ids in groupby(token_ids, vocabulary.byte_tokens.__contains__):
         data = b"".join(map(pieces.__getitem__, ids))
         if single_bytes:
             pending += data
@@ -165,11 +170,7 @@ def _byte_fallback(
             # A run of byte tokens ends here: what is held of it can't become a character any more.
             parts.append(REPLACEMENT * len(pending) + data.decode())
             begun = pending = b""
-    text = "".join(parts)
-    started = state.text_started or bool(text or pending)
-    if vocabulary.manifest.strip_leading_space and not state.text_started:
-        text = text.removeprefix(" ")
-    return text, DetokenizerState(text_started=started, begun=begun, pending=pending)
+    return "".join(parts), begun, pending
 
 
 def _continues(begun: bytes, data: bytes) -> bool:
@@ -193,15 +194,17 @@ def _byte_run(data: bytes) -> tuple[str, bytes]:
 
 
 def _library(
-    vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int]
+    vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int], skip_special_tokens: bool
 ) -> tuple[str, DetokenizerState]:
     """Decode with the `tokenizers` library, id by id: what the text of the window gains."""
     assert vocabulary.tokenizer is not None
-    # Special tokens that are to be skipped are gone already.
+    # The library would look at flags, not at what the manifest calls special.
     decode_window = partial(vocabulary.tokenizer.decode, skip_special_tokens=False)
     parts: list[str] = []
     window, unread, begun = list(state.window), state.unread, state.begun_ids
     for token_id in token_ids:
+        if skip_special_tokens and token_id in vocabulary.special:
+            continue
         window.append(token_id)
         unread += 1
         text = decode_window(window)
@@ -219,6 +222,6 @@ def _library(
 _RULES: Final[
     dict[
         Rule,
-        Callable[[Vocabulary, DetokenizerState, Sequence[int]], tuple[str, DetokenizerState]],
+        Callable[[Vocabulary, DetokenizerState, Sequence[int], bool], tuple[str, DetokenizerState]],
     ]
 ] = {"byte-level": _byte_level, "byte-fallback": _byte_fallback, "tokenizers": _library}

@@ -117,6 +117,21 @@ class _Pieces(dict[int, bytes]):
         return piece
 
 
+class _VisiblePieces(dict[int, bytes]):
+    """Token id → its bytes, none for special tokens."""
+
+    def __init__(self, pieces: dict[int, bytes], special: frozenset[int]) -> None:
+        super().__init__()
+        self._pieces = pieces
+        self._special = special
+
+    def __missing__(self, token_id: int) -> bytes:
+        if len(self) >= _CACHED_PIECES:
+            self.clear()
+        piece = self[token_id] = b"" if token_id in self._special else self._pieces[token_id]
+        return piece
+
+
 class _LibraryPieces(dict[int, bytes]):
     """Token id → the bytes of its text, asked from the `tokenizers` library."""
 
@@ -146,12 +161,13 @@ class Vocabulary:
     Attributes:
         manifest: What the file says of itself.
         pieces: Token id → the token's own bytes. Defined for ids from 0 to `manifest.size - 1`.
+        visible_pieces: The same, but special tokens have none.
         special: Ids of special tokens.
         byte_tokens: Ids that stand for a single byte (byte-fallback).
         tokenizer: The `tokenizers` library's tokenizer where the rule is "tokenizers", else None.
     """
 
-    __slots__ = ("byte_tokens", "manifest", "pieces", "special", "tokenizer")
+    __slots__ = ("byte_tokens", "manifest", "pieces", "special", "tokenizer", "visible_pieces")
 
     def __init__(
         self, manifest: Manifest, offsets: Sequence[int], blob: memoryview, *, library: bool = False
@@ -169,6 +185,7 @@ class Vocabulary:
             self.pieces = _LibraryPieces(self.tokenizer, self.byte_tokens)
         else:
             self.pieces = _Pieces(offsets, blob)
+        self.visible_pieces: dict[int, bytes] = _VisiblePieces(self.pieces, self.special)
 
 
 def dump(manifest: Manifest, pieces: Sequence[bytes] | bytes) -> bytes:
