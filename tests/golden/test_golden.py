@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
-from tokenizers.pre_tokenizers import ByteLevel
-
 from tokenizers import Tokenizer
+from tokenizers.pre_tokenizers import ByteLevel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
