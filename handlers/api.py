@@ -19,7 +19,7 @@ try:
 except SettingsError as error:
     sys.exit(f"derender: {error}")
 
-handler = Mangum(create_app(settings, model), lifespan="off")
+handler = Mangum(create_app(model, max_body_bytes=settings.max_body_bytes), lifespan="off")
 
 gc.freeze()
 gc.enable()

@@ -108,7 +108,7 @@ def deploy(layer: LayerFolder) -> Iterator[Deploy]:
         key = (name, frozenset(environment.items()))
         if key not in endpoints:
             settings = Settings.from_environment({"DERENDER_LAYER": str(layer(name)), **environment})
-            app = create_app(settings, load_model(settings))
+            app = create_app(load_model(settings), max_body_bytes=settings.max_body_bytes)
             handler = thread.submit(Mangum, app, lifespan="off").result()
             endpoints[key] = Endpoint(handler, thread)
         return endpoints[key]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+import traceback
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import orjson
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
     from .model import ServedModel
     from .protocol.base import WireModel
-    from .settings import Settings
 
 __all__ = ["create_app"]
 
@@ -36,17 +37,15 @@ GZIP_FROM: Final = 16 * 1024
 GZIP_LEVEL: Final = 1
 """JSON of logprobs is repetitive: higher levels cost several times as much for a tenth of the size."""
 
-_KINDS: Final = {404: "NotFoundError", 500: "InternalServerError"}
-
 RequestT = TypeVar("RequestT", bound="WireModel")
 
 
-def create_app(settings: Settings, model: ServedModel) -> FastAPI:
+def create_app(model: ServedModel, *, max_body_bytes: int) -> FastAPI:
     """The application that serves one model.
 
     Args:
-        settings: What the operator chose.
         model: The model, loaded.
+        max_body_bytes: Largest request body, after decompression.
     """
     app = FastAPI(title="derender", version=__version__, summary="Token ids into OpenAI responses.")
     app.add_middleware(GZipMiddleware, minimum_size=GZIP_FROM, compresslevel=GZIP_LEVEL)
@@ -68,12 +67,11 @@ def create_app(settings: Settings, model: ServedModel) -> FastAPI:
         derender: Callable[[RequestT, ServedModel, int], WireModel],
     ) -> Response:
         try:
-            body = await read_body(request, settings.max_body_bytes)
+            body = await read_body(request, max_body_bytes)
             return _json(derender(read(request_model, body), model, int(time.time())))
         except DerenderError:
             raise
         except Exception as error:
-            # The message may quote what was generated: the kind and the place are all that is logged.
             raise _unexpected(error) from None
 
     @app.post("/v1/chat/completions/derender", summary="Derender a chat completion")
@@ -124,16 +122,14 @@ async def _derender_error(_: Request, error: Exception) -> Response:
 
 async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    kind = _KINDS.get(error.status_code, "BadRequestError")
+    kind = HTTPStatus(error.status_code).phrase.replace(" ", "").removesuffix("Error") + "Error"
     response = _error(str(error.detail), kind, None, error.status_code)
     response.headers.update(error.headers or {})
     return response
 
 
 def _unexpected(error: Exception) -> HTTPException:
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    place = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else "?"
-    logger.error("unexpected %s at %s", type(error).__name__, place)
-    return HTTPException(500, "internal error")
+    # Only where it happened: the message, and what the lines work on, may be what was generated.
+    places = "".join(traceback.format_tb(error.__traceback__))
+    logger.error("unexpected %s\n%s", type(error).__name__, places)
+    return HTTPException(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from . import __version__
 from .settings import Settings, SettingsError, load_model
-from .vocabulary import SUFFIX, VocabularyError, load
+from .vocabulary import VocabularyError, files, load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,12 @@ def _serve(options: argparse.Namespace) -> int:
     # The application is imported late: the other commands do without it.
     from .app import create_app
 
-    uvicorn.run(create_app(settings, model), host=options.host, port=options.port, access_log=False)
+    uvicorn.run(
+        create_app(model, max_body_bytes=settings.max_body_bytes),
+        host=options.host,
+        port=options.port,
+        access_log=False,
+    )
     return 0
 
 
@@ -100,13 +105,7 @@ def _build(options: argparse.Namespace) -> int:
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    try:
-        files = sorted(path for path in options.folder.iterdir() if path.suffix == SUFFIX)
-    except OSError as error:
-        raise VocabularyError(f"{options.folder}: can't be read: {error.strerror}") from error
-    if not files:
-        raise VocabularyError(f"{options.folder}: no compiled vocabulary (*{SUFFIX})")
-    for path in files:
+    for path in files(options.folder):
         _describe(path)
     return 0
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from .detokenizer import start
+from .choices import decode_choices, usage
+from .columns import read_columns
 from .errors import BadRequest, InvalidRequest
-from .limits import check_client_request, check_prompt_token_ids, check_responses
-from .logprobs import completion_candidates, read_columns
-from .output import agreed, output
-from .protocol.openai import CompletionChoice, CompletionLogprobs, TextCompletion, Usage
-from .stopping import Stopping
+from .limits import check_client_request, check_count, check_prompt_token_ids, check_response
+from .protocol.derender import CompletionRequest
+from .protocol.openai import CompletionChoice, TextCompletion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from .model import ServedModel
     from .protocol.derender import CompletionDerenderRequest
@@ -34,75 +33,71 @@ def derender_completion(request: CompletionDerenderRequest, model: ServedModel, 
     Raises:
         DerenderError: The request can't be answered.
     """
-    responses, client = request.generate_responses, request.completion_request
+    responses, client = request.generate_responses, request.completion_request or CompletionRequest()
     prompts = _one_each("prompt_token_ids", request.prompt_token_ids, responses) or [None] * len(responses)
-    prompt_tokens = sum(_one_each("prompt_tokens", request.prompt_tokens, responses) or ())
+    prompt_tokens = _one_each("prompt_tokens", request.prompt_tokens, responses) or []
     name = model.name(request.model)
     if not responses:
         raise BadRequest("generate_responses must not be empty", param="generate_responses")
-    check_responses(responses, model.limits)
-    for prompt in prompts:
-        check_prompt_token_ids(prompt, model.limits)
-    check_client_request(client)
-
-    skip_special_tokens = client is None or client.skip_special_tokens
-    stopping = Stopping.of(client)
-    return_token_ids = client is not None and client.return_token_ids
-    candidates = completion_candidates(client)
+    check_count("generate_responses", len(responses), model.limits)
+    paths = [f"generate_responses.{place}" for place in range(len(responses))]
+    for path, response in zip(paths, responses, strict=True):
+        check_response(path, response, model.limits)
+    for place, prompt in enumerate(prompts):
+        check_prompt_token_ids(f"prompt_token_ids.{place}", prompt, model.limits)
+    check_client_request("completion_request", client)
     columns = [
-        [read_columns(choice, candidates, model.limits.vocabulary_size) for choice in response.choices]
-        for response in responses
+        read_columns(path, response, _candidates(client), model.limits.vocabulary_size)
+        for path, response in zip(paths, responses, strict=True)
     ]
 
     choices: list[CompletionChoice] = []
-    for response, prompt, each_columns in zip(responses, prompts, columns, strict=True):
-        prompt_token_ids = response.prompt_token_ids if prompt is None else prompt
-        state = start(model.vocabulary, prompt_token_ids, skip_special_tokens=skip_special_tokens)
+    for response, prompt, each in zip(responses, prompts, columns, strict=True):
         prompt_logprobs = model.logprobs.prompt(response.prompt_logprobs)
-        for choice, entries in zip(response.choices, each_columns, strict=True):
-            token_ids = choice.token_ids or []
-            text, finish_reason, stop_reason = output(
-                model.vocabulary, state, choice, token_ids, stopping, skip_special_tokens=skip_special_tokens
+        decoded = decode_choices(model.vocabulary, response, prompt, client)
+        choices += [
+            CompletionChoice(
+                index=len(choices) + place,
+                text=choice.text,
+                logprobs=choice.generated.logprobs and model.logprobs.completion(entries),
+                finish_reason=choice.finish_reason,
+                stop_reason=choice.stop_reason,
+                token_ids=choice.token_ids if client.return_token_ids else None,
+                prompt_logprobs=prompt_logprobs,
+                prompt_token_ids=response.prompt_token_ids if client.return_token_ids else None,
+                routed_experts=choice.generated.routed_experts,
+                weight_versions=choice.generated.weight_versions,
             )
-            logprobs = None
-            if choice.logprobs is not None:
-                logprobs = CompletionLogprobs() if entries is None else model.logprobs.completion(entries)
-            choices.append(
-                CompletionChoice(
-                    index=len(choices),
-                    text=text,
-                    logprobs=logprobs,
-                    finish_reason=finish_reason,
-                    stop_reason=stop_reason,
-                    token_ids=token_ids if return_token_ids else None,
-                    prompt_logprobs=prompt_logprobs,
-                    prompt_token_ids=response.prompt_token_ids if return_token_ids else None,
-                    routed_experts=choice.routed_experts,
-                    weight_versions=choice.weight_versions,
-                )
-            )
-
-    completion_tokens = sum(len(choice.token_ids or ()) for each in responses for choice in each.choices)
+            for place, (choice, entries) in enumerate(zip(decoded, each, strict=True))
+        ]
     return TextCompletion(
         id=responses[0].request_id,
         created=created,
         model=name,
         choices=choices,
-        usage=Usage(
-            prompt_tokens=prompt_tokens,
-            total_tokens=prompt_tokens + completion_tokens,
-            completion_tokens=completion_tokens,
-        ),
-        kv_transfer_params=agreed(each.kv_transfer_params for each in responses),
-        ec_transfer_params=agreed(each.ec_transfer_params for each in responses),
+        usage=usage(sum(prompt_tokens), responses),
+        kv_transfer_params=_agreed(each.kv_transfer_params for each in responses),
+        ec_transfer_params=_agreed(each.ec_transfer_params for each in responses),
         metrics=responses[0].metrics if len(responses) == 1 else None,
     )
+
+
+def _candidates(client: CompletionRequest) -> int | None:
+    """How many candidates, the sampled one among them, the client gets of each position; None for all."""
+    if client.logprobs is None or client.logprob_token_ids or client.logprobs == -1:
+        return None
+    return max(client.logprobs, 0) + 1
 
 
 def _one_each(name: str, values: Sequence[T] | None, responses: Sequence[object]) -> Sequence[T] | None:
     if values is not None and len(values) != len(responses):
         raise InvalidRequest(
-            f"{name} length ({len(values)}) must equal generate_responses length ({len(responses)})",
-            param=name,
+            f"{name} length ({len(values)}) must equal generate_responses length ({len(responses)})", param=name
         )
     return values
+
+
+def _agreed(values: Iterable[Any]) -> Any:
+    """What all responses say, or None where they differ."""
+    first, *others = values
+    return first if all(value == first for value in others) else None

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, ClassVar, Final
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
+from typing import ClassVar
 
 __all__ = [
     "BadRequest",
@@ -15,13 +12,7 @@ __all__ = [
     "ModelNotFound",
     "RequestTooLarge",
     "UnsupportedEncoding",
-    "invalid_request",
 ]
-
-_SHOWN_ERRORS: Final = 5
-_LONGEST_FIELD: Final = 200
-_UNION_BRANCHES: Final = frozenset({"int", "constrained-int", "str"})
-"""What pydantic adds to a field's place to tell the types it may have apart."""
 
 
 class DerenderError(Exception):
@@ -69,17 +60,3 @@ class UnsupportedEncoding(DerenderError):  # noqa: N818
 
     status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
     type = "UnsupportedMediaTypeError"
-
-
-def invalid_request(error: ValidationError) -> InvalidRequest:
-    """Name the fields that failed validation, without their values."""
-    problems = []
-    for problem in error.errors(include_url=False, include_input=False):
-        field = ".".join(str(part) for part in problem["loc"] if part not in _UNION_BRANCHES)[:_LONGEST_FIELD]
-        # Logprob entries are checked as a whole and report the place within.
-        field += str(problem.get("ctx", {}).get("path", "")).replace("[", ".").replace("]", "")
-        problems.append((field or "body", problem["msg"]))
-    message = "; ".join(f"{field}: {text}" for field, text in problems[:_SHOWN_ERRORS])
-    if len(problems) > _SHOWN_ERRORS:
-        message += f"; and {len(problems) - _SHOWN_ERRORS} more"
-    return InvalidRequest(message, param=problems[0][0])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .errors import ModelNotFound
-from .logprobs import LogprobBytes, LogprobWriter
 
 if TYPE_CHECKING:
     from .limits import Limits
+    from .logprobs import LogprobWriter
     from .vocabulary import Vocabulary
 
 __all__ = ["ServedModel"]
@@ -23,18 +23,13 @@ class ServedModel:
         names: What clients call it; the first is the default.
         vocabulary: Its vocabulary.
         limits: Bounds of a request.
-        logprob_bytes: What `bytes` are in logprobs.
         logprobs: Writes its logprobs.
     """
 
     names: tuple[str, ...]
     vocabulary: Vocabulary
     limits: Limits
-    logprob_bytes: LogprobBytes = "exact"
-    logprobs: LogprobWriter = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "logprobs", LogprobWriter(self.vocabulary, self.logprob_bytes))
+    logprobs: LogprobWriter
 
     def name(self, requested: str | None) -> str:
         """The name to answer with.

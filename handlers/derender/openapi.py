@@ -36,7 +36,7 @@ _GENERATED: Final = {
     "request_id": "cmpl-7f3a",
     "choices": [{"index": 0, "token_ids": [9707, 11, 1879, 0, 151645], "finish_reason": "stop"}],
 }
-_OPERATIONS: Final[dict[tuple[str, str], tuple[type[WireModel] | None, type[WireModel] | None, Any]]] = {
+_OPERATIONS: Final[dict[tuple[str, str], tuple[type[WireModel] | None, type[WireModel], Any]]] = {
     ("/v1/chat/completions/derender", "post"): (
         ChatDerenderRequest,
         ChatCompletion,
@@ -50,11 +50,14 @@ _OPERATIONS: Final[dict[tuple[str, str], tuple[type[WireModel] | None, type[Wire
     ("/v1/models", "get"): (None, ModelList, None),
 }
 """Path and method → request model, response model, example request."""
+_ALSO: Final = (ChatLogprobs, CompletionLogprobs, ErrorResponse)
+"""What the others refer to, or every operation answers with."""
 _ERRORS: Final = {
     "400": "Malformed, or out of bounds.",
     "404": "No such model.",
     "413": "The body is too large.",
     "415": "A content encoding other than gzip.",
+    "500": "A fault of derender's own.",
 }
 
 
@@ -63,22 +66,15 @@ def describe(app: FastAPI) -> dict[str, Any]:
     document = get_openapi(
         title=app.title, version=app.version, summary=app.summary, routes=app.routes, description=_ABOUT
     )
-    modes: list[tuple[type[WireModel], JsonSchemaMode]] = [
-        (ChatDerenderRequest, "validation"),
-        (CompletionDerenderRequest, "validation"),
-        (ChatCompletion, "serialization"),
-        (TextCompletion, "serialization"),
-        (ChatLogprobs, "serialization"),
-        (CompletionLogprobs, "serialization"),
-        (ModelList, "serialization"),
-        (ErrorResponse, "serialization"),
-    ]
+    modes: list[tuple[type[WireModel], JsonSchemaMode]] = [(model, "serialization") for model in _ALSO]
+    for request, response, _ in _OPERATIONS.values():
+        modes += [(request, "validation")] if request is not None else []
+        modes.append((response, "serialization"))
     _, schemas = models_json_schema(modes, ref_template="#/components/schemas/{model}")
     document.setdefault("components", {}).setdefault("schemas", {}).update(schemas["$defs"])
     for (path, method), (request, response, example) in _OPERATIONS.items():
         operation = document["paths"][path][method]
-        if response is not None:
-            operation["responses"]["200"]["content"] = _content(response)
+        operation["responses"]["200"]["content"] = _content(response)
         if request is not None:
             operation["requestBody"] = {"required": True, "content": _content(request, example)}
             operation["responses"] |= {

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .limits import Limits
+from .logprobs import LogprobWriter
 from .model import ServedModel
-from .vocabulary import SUFFIX, VocabularyError, load, read_manifest
+from .vocabulary import VocabularyError, files, load, read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .logprobs import LogprobBytes
-    from .vocabulary import Manifest
 
 __all__ = ["Settings", "SettingsError", "default_layer", "load_model"]
 
@@ -97,7 +97,7 @@ def load_model(settings: Settings) -> ServedModel:
     try:
         vocabulary = load(_vocabulary_file(settings))
     except VocabularyError as error:
-        raise SettingsError(str(error)) from error
+        raise SettingsError(f"DERENDER_LAYER: {error}") from error
     manifest = vocabulary.manifest
     for setting, named in (
         ("tool_call_parser", manifest.tool_call_parser),
@@ -117,41 +117,24 @@ def load_model(settings: Settings) -> ServedModel:
             max_logprobs=settings.max_logprobs,
             max_sequences=settings.max_sequences,
         ),
-        logprob_bytes=settings.logprob_bytes,
+        logprobs=LogprobWriter(vocabulary, settings.logprob_bytes),
     )
 
 
 def _vocabulary_file(settings: Settings) -> Path:
-    try:
-        files = sorted(path for path in settings.layer.iterdir() if path.suffix == SUFFIX)
-    except OSError as error:
-        raise SettingsError(f"DERENDER_LAYER: {settings.layer} can't be read: {error.strerror}") from error
-    if not files:
-        raise SettingsError(
-            f"DERENDER_LAYER: {settings.layer} holds no compiled vocabulary (*{SUFFIX}); "
-            "make one with: derender layer build FOLDER --name NAME --out DIR"
-        )
-    if settings.model is None and len(files) == 1:
-        return files[0]
-    manifests: dict[str, Path] = {}
-    for path in files:
-        name = _manifest(path).name
-        if name in manifests:
-            raise SettingsError(
-                f"DERENDER_LAYER: {manifests[name]} and {path} are both named {name}; remove one"
-            )
-        manifests[name] = path
-    if settings.model in manifests:
-        return manifests[settings.model]
+    found = files(settings.layer)
+    if settings.model is None and len(found) == 1:
+        return found[0]
+    named: dict[str, Path] = {}
+    for path in found:
+        name = read_manifest(path).name
+        if name in named:
+            raise SettingsError(f"DERENDER_LAYER: {named[name]} and {path} are both named {name}; remove one")
+        named[name] = path
+    if settings.model in named:
+        return named[settings.model]
     problem = "is not set" if settings.model is None else f"is {settings.model!r}"
-    raise SettingsError(f"DERENDER_MODEL {problem}; {settings.layer} holds {', '.join(sorted(manifests))}")
-
-
-def _manifest(path: Path) -> Manifest:
-    try:
-        return read_manifest(path)
-    except VocabularyError as error:
-        raise SettingsError(str(error)) from error
+    raise SettingsError(f"DERENDER_MODEL {problem}; {settings.layer} holds {', '.join(sorted(named))}")
 
 
 def _integer(given: Mapping[str, str], name: str, default: int, *, least: int) -> int:

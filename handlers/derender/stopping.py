@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,43 +10,16 @@ if TYPE_CHECKING:
     from .protocol.derender import ClientRequest
     from .vocabulary import Manifest
 
-__all__ = ["NO_STOPPING", "StopReason", "Stopping", "cut_stop_string", "drop_stop_token", "stop_strings"]
+__all__ = ["StopReason", "cut_stop_string", "drop_stop_token", "stop_strings"]
 
 StopReason = int | str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Stopping:
-    """What a client asked about stopping; the defaults are what holds when there is no client request."""
-
-    stop: tuple[str, ...] = ()
-    stop_token_ids: frozenset[int] = frozenset()
-    include_stop: bool = False
-    ignore_eos: bool = False
-    min_tokens: int = 0
-
-    @classmethod
-    def of(cls, request: ClientRequest | None) -> Stopping:
-        """Read a client's request."""
-        if request is None:
-            return NO_STOPPING
-        return cls(
-            stop=tuple(request.stop),
-            stop_token_ids=frozenset(request.stop_token_ids),
-            include_stop=request.include_stop_str_in_output,
-            ignore_eos=request.ignore_eos,
-            min_tokens=request.min_tokens,
-        )
-
-
-NO_STOPPING: Final = Stopping()
 
 
 def drop_stop_token(
     token_ids: Sequence[int],
     finish_reason: str | None,
     stop_reason: StopReason,
-    stopping: Stopping,
+    client: ClientRequest,
     manifest: Manifest,
 ) -> tuple[Sequence[int], StopReason]:
     """Leave out the token that ended the generation.
@@ -63,21 +35,19 @@ def drop_stop_token(
     last = token_ids[-1]
     if stop_reason is not None:
         stopped = last == stop_reason
-    elif not stopping.ignore_eos and last == manifest.eos_token_id:
+    elif not client.ignore_eos and last == manifest.eos_token_id:
         stopped = True
     else:
-        stopped = last in stopping.stop_token_ids or (
-            not stopping.ignore_eos and last in manifest.stop_token_ids
-        )
+        stopped = last in client.stop_token_ids or (not client.ignore_eos and last in manifest.stop_token_ids)
         stop_reason = last if stopped else None
-    return (token_ids[:-1] if stopped and not stopping.include_stop else token_ids), stop_reason
+    return (token_ids[:-1] if stopped and not client.include_stop_str_in_output else token_ids), stop_reason
 
 
-def stop_strings(finish_reason: str | None, stop_reason: StopReason, stopping: Stopping) -> tuple[str, ...]:
+def stop_strings(finish_reason: str | None, stop_reason: StopReason, client: ClientRequest) -> Sequence[str]:
     """The stop strings that may have ended a generation: the reported one, or else the request's."""
     if finish_reason != "stop" or isinstance(stop_reason, int):
         return ()
-    return (stop_reason,) if stop_reason else stopping.stop
+    return (stop_reason,) if stop_reason else client.stop
 
 
 def cut_stop_string(text: str, exempt: int, strings: Sequence[str], *, include: bool) -> tuple[str, str | None]:

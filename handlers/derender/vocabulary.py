@@ -13,8 +13,8 @@ integers are little-endian.
     24+m    4(n+1)   offset of each id's bytes in the blob, and the blob's end
     …                the blob: the ids' bytes one after another, or a whole tokenizer.json
 
-The file is mapped, never read whole: ids that no request mentions cost nothing. An id without a name (the
-padding of the embedding table) has no bytes.
+The file is mapped: loading reads it through once, for the checksum, and makes no object of what no request
+mentions. An id without a name (the padding of the embedding table) has no bytes.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ import zlib
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
+
+from .memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +53,7 @@ MAX_SIZE: Final = 1 << 22
 """More ids than any model has; what claims more is damaged or hostile."""
 _HEADER: Final = struct.Struct("<8sIIII")
 _CHECKED_FROM: Final = 16
-_CACHED_PIECES: Final = 65_536
+_KEPT_PIECES: Final = 65_536
 """Ids whose bytes are kept as objects: a few megabytes at most, and every id of an ordinary workload."""
 
 _SPACE_MARKER: Final = "\u2581"
@@ -102,59 +104,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     licence: str | None = None
 
 
-class _Pieces(dict[int, bytes]):
-    """Token id → its own bytes, cut from the mapped file when first asked for."""
-
-    def __init__(self, offsets: Sequence[int], blob: memoryview) -> None:
-        super().__init__()
-        self._offsets = offsets
-        self._blob = blob
-
-    def __missing__(self, token_id: int) -> bytes:
-        if len(self) >= _CACHED_PIECES:
-            self.clear()
-        piece = self[token_id] = bytes(self._blob[self._offsets[token_id] : self._offsets[token_id + 1]])
-        return piece
-
-
-class _VisiblePieces(dict[int, bytes]):
-    """Token id → its bytes, none for special tokens."""
-
-    def __init__(self, pieces: dict[int, bytes], special: frozenset[int]) -> None:
-        super().__init__()
-        self._pieces = pieces
-        self._special = special
-
-    def __missing__(self, token_id: int) -> bytes:
-        if len(self) >= _CACHED_PIECES:
-            self.clear()
-        piece = self[token_id] = b"" if token_id in self._special else self._pieces[token_id]
-        return piece
-
-
-class _LibraryPieces(dict[int, bytes]):
-    """Token id → the bytes of its text, asked from the `tokenizers` library."""
-
-    def __init__(self, tokenizer: Tokenizer, byte_tokens: frozenset[int]) -> None:
-        super().__init__()
-        self._tokenizer = tokenizer
-        self._byte_tokens = byte_tokens
-
-    def __missing__(self, token_id: int) -> bytes:
-        if len(self) >= _CACHED_PIECES:
-            self.clear()
-        token = self._tokenizer.id_to_token(token_id) or ""
-        if token_id in self._byte_tokens:
-            piece = self[token_id] = bytes.fromhex(token[3:5])
-            return piece
-        text = self._tokenizer.decode([token_id], skip_special_tokens=False)
-        if token.startswith(_SPACE_MARKER) and _SPACE_MARKER not in text and not text.startswith(" "):
-            # Decoded alone, the token starts a text and loses the space it carries.
-            text = " " + text
-        piece = self[token_id] = text.encode()
-        return piece
-
-
 class Vocabulary:
     """One model's vocabulary, ready to decode.
 
@@ -182,10 +131,24 @@ class Vocabulary:
             from tokenizers import Tokenizer
 
             self.tokenizer = Tokenizer.from_buffer(bytes(blob))
-            self.pieces = _LibraryPieces(self.tokenizer, self.byte_tokens)
+            self.pieces = Memo(self._library_piece, _KEPT_PIECES)
         else:
-            self.pieces = _Pieces(offsets, blob)
-        self.visible_pieces: dict[int, bytes] = _VisiblePieces(self.pieces, self.special)
+            self.pieces = Memo(lambda n: bytes(blob[offsets[n] : offsets[n + 1]]), _KEPT_PIECES)
+        self.visible_pieces: dict[int, bytes] = Memo(
+            lambda n: b"" if n in self.special else self.pieces[n], _KEPT_PIECES
+        )
+
+    def _library_piece(self, token_id: int) -> bytes:
+        """A token's bytes where the `tokenizers` library decodes."""
+        assert self.tokenizer is not None
+        token = self.tokenizer.id_to_token(token_id) or ""
+        if token_id in self.byte_tokens:
+            return bytes.fromhex(token[3:5])
+        text = self.tokenizer.decode([token_id], skip_special_tokens=False)
+        if token.startswith(_SPACE_MARKER) and _SPACE_MARKER not in text and not text.startswith(" "):
+            # Decoded alone, the token starts a text and loses the space it carries.
+            text = " " + text
+        return str(text).encode()
 
 
 def dump(manifest: Manifest, pieces: Sequence[bytes] | bytes) -> bytes:
@@ -207,6 +170,24 @@ def dump(manifest: Manifest, pieces: Sequence[bytes] | bytes) -> bytes:
             offsets.append(offsets[-1] + len(piece))
     checked = struct.pack("<II", len(text), count) + text + struct.pack(f"<{len(offsets)}I", *offsets) + blob
     return MAGIC + struct.pack("<II", FORMAT_VERSION, zlib.crc32(checked)) + checked
+
+
+def files(folder: Path) -> list[Path]:
+    """The vocabulary files in a folder, by name.
+
+    Raises:
+        VocabularyError: The folder can't be read, or holds none.
+    """
+    try:
+        found = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
+    except OSError as error:
+        raise VocabularyError(f"{folder}: can't be read: {error.strerror}") from error
+    if not found:
+        raise VocabularyError(
+            f"{folder}: no compiled vocabulary (*{SUFFIX}); "
+            "make one with: derender layer build FOLDER --name NAME --out DIR"
+        )
+    return found
 
 
 def load(path: Path) -> Vocabulary:

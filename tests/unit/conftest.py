@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -14,7 +13,6 @@ from mangum import Mangum
 from tokenizers import Tokenizer
 
 from derender.app import create_app
-from derender.settings import Settings
 from derender.vocabulary import load
 from layer_compiler import build
 
@@ -33,6 +31,7 @@ from .support import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from derender.model import ServedModel
     from derender.vocabulary import Vocabulary
@@ -81,8 +80,12 @@ Serve = Callable[["ServedModel"], Client]
 @pytest.fixture(scope="session")
 def serve(event_loop: asyncio.AbstractEventLoop) -> Serve:
     """Model → the application behind the Lambda adapter, with bodies of at most 64 KiB."""
-    chosen = Settings(layer=Path("unused"), max_body_bytes=64 * 1024)
-    return lambda model: Client(Mangum(create_app(chosen, model), lifespan="off"), event_loop)
+
+    def serving(model: ServedModel) -> Client:
+        app = create_app(model, max_body_bytes=64 * 1024)
+        return Client(Mangum(app, lifespan="off"), event_loop)
+
+    return serving
 
 
 @pytest.fixture(scope="session")

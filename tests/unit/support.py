@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from derender.limits import Limits
+from derender.logprobs import LogprobWriter
 from derender.model import ServedModel
 from derender.vocabulary import Manifest, Rule, Vocabulary, dump, load
 
@@ -179,7 +180,7 @@ def served(vocabulary: Vocabulary, *, logprob_bytes: LogprobBytes = "exact", **l
         names=("tiny", "small"),
         vocabulary=vocabulary,
         limits=Limits(vocabulary_size=vocabulary.manifest.size, **values),
-        logprob_bytes=logprob_bytes,
+        logprobs=LogprobWriter(vocabulary, logprob_bytes),
     )
 
 

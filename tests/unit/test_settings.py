@@ -128,7 +128,7 @@ def test_one_vocabulary_is_served_under_its_name(layer: Path) -> None:
     assert model.limits.vocabulary_size == 3
     assert model.limits.max_model_len == 77
     assert (model.limits.max_logprobs, model.limits.max_sequences) == (20, 16_384)
-    assert model.logprob_bytes == "exact"
+    assert model.logprobs.logprob_bytes == "exact"
 
 
 def test_settings_outweigh_the_layer(layer: Path) -> None:
@@ -144,7 +144,7 @@ def test_settings_outweigh_the_layer(layer: Path) -> None:
     assert model.names == ("a", "b")
     assert model.limits.max_model_len == 99
     assert (model.limits.max_logprobs, model.limits.max_sequences) == (3, 2)
-    assert model.logprob_bytes == "peer"
+    assert model.logprobs.logprob_bytes == "peer"
 
 
 def test_a_length_that_nobody_gives_has_a_default(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from derender.stopping import NO_STOPPING, Stopping, cut_stop_string, drop_stop_token, stop_strings
+from derender.protocol.derender import ClientRequest
+from derender.stopping import cut_stop_string, drop_stop_token, stop_strings
 
 from .support import B, generated, manifest
 
@@ -67,25 +68,25 @@ def test_the_token_that_stopped_is_left_out(
     reported: int | str | None,
     include: bool,
 ) -> None:
-    asked = {name: frozenset(value) if name == "stop_token_ids" else value for name, value in asked.items()}
-    stopping = Stopping(include_stop=include, **asked)
-    token_ids, found = drop_stop_token([65, 66, last], finish, reason, stopping, ABOUT)
+    asked = {name: list(value) if name == "stop_token_ids" else value for name, value in asked.items()}
+    client = ClientRequest(include_stop_str_in_output=include, **asked)
+    token_ids, found = drop_stop_token([65, 66, last], finish, reason, client, ABOUT)
     assert list(token_ids) == ([65, 66] if dropped and not include else [65, 66, last])
     assert found == reported
 
 
 def test_only_the_last_id_can_be_the_stop_token() -> None:
-    assert drop_stop_token([EOS, 65], "stop", None, NO_STOPPING, ABOUT) == ([EOS, 65], None)
-    assert drop_stop_token([EOS, EOS], "stop", None, NO_STOPPING, ABOUT) == ([EOS], None)
+    assert drop_stop_token([EOS, 65], "stop", None, ClientRequest(), ABOUT) == ([EOS, 65], None)
+    assert drop_stop_token([EOS, EOS], "stop", None, ClientRequest(), ABOUT) == ([EOS], None)
 
 
 def test_no_ids_have_no_stop_token() -> None:
-    assert drop_stop_token([], "stop", None, NO_STOPPING, ABOUT) == ([], None)
+    assert drop_stop_token([], "stop", None, ClientRequest(), ABOUT) == ([], None)
 
 
 def test_a_model_without_eos_stops_at_none() -> None:
     about = manifest(eos_token_id=None, stop_token_ids=())
-    assert drop_stop_token([EOS], "stop", None, NO_STOPPING, about) == ([EOS], None)
+    assert drop_stop_token([EOS], "stop", None, ClientRequest(), about) == ([EOS], None)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_a_model_without_eos_stops_at_none() -> None:
 def test_stop_strings_are_looked_for_where_one_may_have_stopped_it(
     finish: str | None, reason: int | str | None, expected: tuple[str, ...]
 ) -> None:
-    assert stop_strings(finish, reason, Stopping(stop=("a", "b"))) == expected
+    assert tuple(stop_strings(finish, reason, ClientRequest(stop=["a", "b"]))) == expected
 
 
 @pytest.mark.parametrize(

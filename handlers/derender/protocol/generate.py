@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import msgspec
 from pydantic import Field, GetJsonSchemaHandler, NonNegativeInt, StringConstraints
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, core_schema
 
 from .base import Int64, Json, WireModel
 
@@ -84,27 +84,15 @@ _ENTRIES_SCHEMA: Final[dict[str, Any]] = {
 
 
 class _EntriesType:
-    """Lets pydantic check a list of logprob entries with msgspec, and describe it."""
+    """Tells pydantic that logprob entries are parsed before it looks (`reading`), and what they are."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(_read_entries)
+        return core_schema.list_schema(core_schema.is_instance_schema(LogprobEntry))
 
     @classmethod
     def __get_pydantic_json_schema__(cls, *_: CoreSchema | GetJsonSchemaHandler) -> dict[str, Any]:
         return _ENTRIES_SCHEMA
-
-
-def _read_entries(value: object) -> list[LogprobEntry]:
-    if value and isinstance(value, list) and isinstance(value[0], LogprobEntry):
-        return value
-    try:
-        return msgspec.convert(value, list[LogprobEntry])
-    except msgspec.ValidationError as error:
-        reason, _, path = str(error).partition(" - at `$")
-        raise PydanticCustomError(
-            "logprobs", "{reason}", {"reason": reason, "path": path.rstrip("`")}
-        ) from None
 
 
 LogprobEntries = Annotated[list[LogprobEntry], _EntriesType]

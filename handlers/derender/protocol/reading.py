@@ -9,17 +9,22 @@ from __future__ import annotations
 from functools import cache, reduce
 from operator import or_
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET
 from pydantic import ValidationError
 
-from ..errors import InvalidRequest, invalid_request
+from ..errors import InvalidRequest
 from .base import WireModel
 from .generate import LogprobEntry
 
 __all__ = ["read"]
+
+_SHOWN_ERRORS: Final = 5
+_LONGEST_FIELD: Final = 200
+_UNION_BRANCHES: Final = frozenset({"int", "constrained-int", "str"})
+"""What pydantic adds to a field's place to tell the types it may have apart."""
 
 ModelT = TypeVar("ModelT", bound=WireModel)
 
@@ -46,7 +51,7 @@ def read(model: type[ModelT], body: bytes) -> ModelT:
     try:
         return model.model_validate(_plain(parsed))
     except ValidationError as error:
-        raise invalid_request(error) from None
+        raise _invalid_request(error) from None
 
 
 class _Shape(msgspec.Struct):
@@ -88,3 +93,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list) and value and isinstance(value[0], _Shape):
         return [_plain(item) for item in value]
     return value
+
+
+def _invalid_request(error: ValidationError) -> InvalidRequest:
+    """Name the fields that failed validation, without their values."""
+    problems = []
+    for problem in error.errors(include_url=False, include_input=False):
+        field = ".".join(str(part) for part in problem["loc"] if part not in _UNION_BRANCHES)[:_LONGEST_FIELD]
+        problems.append((field or "body", problem["msg"]))
+    message = "; ".join(f"{field}: {text}" for field, text in problems[:_SHOWN_ERRORS])
+    if len(problems) > _SHOWN_ERRORS:
+        message += f"; and {len(problems) - _SHOWN_ERRORS} more"
+    return InvalidRequest(message, param=problems[0][0])

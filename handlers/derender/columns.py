@@ -1,0 +1,128 @@
+"""The logprob entries of a generate response, of either form, as columns.
+
+An answer holds thousands of candidates: what is done with them is done to whole lists.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+import orjson
+
+from .errors import BadRequest
+from .limits import out_of_vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .protocol.generate import GenerateChoice, GenerateResponse, LogprobCandidate
+
+__all__ = ["Columns", "GivenToken", "Token", "read_columns"]
+
+_PREFIX: Final = "token_id:"
+_PLACEHOLDER: Final = re.compile(rf"{_PREFIX}([+-]?[0-9]{{1,100}})", re.ASCII)
+
+
+class GivenToken(NamedTuple):
+    """A token that came as text and is passed on unchanged."""
+
+    text: str
+    bytes: tuple[int, ...] | None
+
+
+Token = int | GivenToken
+
+
+class Columns(NamedTuple):
+    """The logprob entries of one choice, checked."""
+
+    tokens: list[Token]
+    """Of all positions one after another, the sampled one before its candidates."""
+    logprobs: list[float]
+    """Of each token."""
+    ends: list[int]
+    """Where each position ends."""
+    with_candidates: list[bool]
+    """Whether candidates came with each position, kept or not."""
+    only_ids: bool
+    """Whether every token is an id."""
+
+
+def read_columns(
+    path: str, response: GenerateResponse, candidates: int | None, size: int
+) -> list[Columns | None]:
+    """Read the logprob entries of each choice; None where a choice has none.
+
+    Args:
+        path: Where the response is in the request.
+        response: The generate response.
+        candidates: How many to keep of each position; None for all.
+        size: Number of ids in the vocabulary.
+
+    Raises:
+        BadRequest: An entry names no token, or one outside the vocabulary.
+    """
+    return [
+        _read(f"{path}.choices.{place}.logprobs", choice, candidates, size)
+        for place, choice in enumerate(response.choices)
+    ]
+
+
+def _read(path: str, choice: GenerateChoice, candidates: int | None, size: int) -> Columns | None:
+    if choice.logprobs is None or choice.logprobs.content is None:
+        return None
+    entries = choice.logprobs.content
+    rows: list[LogprobCandidate] = []
+    ends: list[int] = []
+    for entry in entries:
+        rows.append(entry)
+        if entry.top_logprobs:
+            rows += entry.top_logprobs[:candidates]
+        ends.append(len(rows))
+    tokens, token_ids = _tokens(path, rows)
+    if token_ids:
+        for token_id in (max(token_ids), min(token_ids)):
+            if not 0 <= token_id < size:
+                raise out_of_vocabulary(path, token_id, size)
+    return Columns(
+        tokens,
+        [row.logprob for row in rows],
+        ends,
+        [bool(entry.top_logprobs) for entry in entries],
+        len(token_ids) == len(tokens),
+    )
+
+
+def _tokens(path: str, rows: Sequence[LogprobCandidate]) -> tuple[list[Token], list[int]]:
+    """The token that each entry names, in whichever form; and the ids among them."""
+    named = [row.token_id for row in rows]
+    if None in named:
+        by_text = [row for row in rows if row.token_id is None]
+        texts = [row.token for row in by_text if row.token is not None]
+        if len(texts) < len(by_text):
+            raise BadRequest("an entry has neither token_id nor token", param=path)
+        numbers = iter(_placeholders(texts))
+        named = [next(numbers) if token_id is None else token_id for token_id in named]
+    if None in named:
+        tokens = [
+            GivenToken(row.token or "", None if row.bytes is None else tuple(row.bytes))
+            if token_id is None
+            else token_id
+            for token_id, row in zip(named, rows, strict=True)
+        ]
+        return tokens, [token_id for token_id in named if token_id is not None]
+    return cast("list[Token]", named), cast("list[int]", named)
+
+
+def _placeholders(texts: list[str]) -> Sequence[int | None]:
+    """`token_id:N` → N, and None for every other text."""
+    if all(text.startswith(_PREFIX) for text in texts):
+        # Almost always all are: then one parser reads all numbers.
+        try:
+            numbers = orjson.loads(f"[{','.join(text[len(_PREFIX) :] for text in texts)}]")
+        except orjson.JSONDecodeError:
+            numbers = []
+        if len(numbers) == len(texts) and set(map(type, numbers)) == {int}:
+            return cast("list[int]", numbers)
+    return [int(number[1]) if (number := _PLACEHOLDER.fullmatch(text)) else None for text in texts]
