@@ -19,7 +19,7 @@ from .chat import derender_chat
 from .completions import derender_completion
 from .errors import DerenderError
 from .protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
-from .protocol.openai import Error, ErrorResponse, Model, ModelList
+from .protocol.openai import Error, ErrorResponse, Model, ModelList, Version
 from .protocol.reading import read
 
 if TYPE_CHECKING:
@@ -47,7 +47,12 @@ def create_app(model: ServedModel, *, max_body_bytes: int) -> FastAPI:
         model: The model, loaded.
         max_body_bytes: Largest request body, after decompression.
     """
-    app = FastAPI(title="derender", version=__version__, summary="Token ids into OpenAI responses.")
+    app = FastAPI(
+        title="derender",
+        version=__version__,
+        summary="Token ids into OpenAI responses.",
+        redirect_slashes=False,
+    )
     app.add_middleware(GZipMiddleware, minimum_size=GZIP_FROM, compresslevel=GZIP_LEVEL)
     app.add_exception_handler(DerenderError, _derender_error)
     app.add_exception_handler(HTTPException, _http_error)
@@ -101,7 +106,7 @@ def create_app(model: ServedModel, *, max_body_bytes: int) -> FastAPI:
 
     @app.get("/version", summary="Say the version")
     async def version() -> Response:
-        return Response(orjson.dumps({"version": __version__}), media_type="application/json")
+        return _json(Version(version=__version__))
 
     return app
 

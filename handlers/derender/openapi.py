@@ -15,6 +15,7 @@ from .protocol.openai import (
     ErrorResponse,
     ModelList,
     TextCompletion,
+    Version,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _OPERATIONS: Final[dict[tuple[str, str], tuple[type[WireModel] | None, type[Wire
         {"generate_responses": [_GENERATED], "prompt_tokens": [7]},
     ),
     ("/v1/models", "get"): (None, ModelList, None),
+    ("/version", "get"): (None, Version, None),
 }
 """Path and method → request model, response model, example request."""
 _ALSO: Final = (ChatLogprobs, CompletionLogprobs, ErrorResponse)

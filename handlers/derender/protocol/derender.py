@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, NonNegativeInt, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from .base import TokenCount, WireModel
@@ -25,6 +25,10 @@ def _refuse_stream(stream: bool) -> bool:
     return stream
 
 
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
 CompleteOnly = Annotated[bool, AfterValidator(_refuse_stream)]
 StopString = Annotated[str, StringConstraints(min_length=1)]
 
@@ -37,9 +41,9 @@ class ClientRequest(WireModel):
         default=True,
         description="Accepted. Has no effect with the tokenizers that are served here, as it has none in vLLM.",
     )
-    stop: list[StopString] = Field(
-        default_factory=list, description="Stop strings: one, or a list.", examples=[["\n\n", "END"]]
-    )
+    stop: Annotated[
+        list[StopString], BeforeValidator(_listed, json_schema_input_type=StopString | list[StopString])
+    ] = Field(default_factory=list, description="Stop strings: one, or a list.", examples=[["\n\n", "END"]])
     stop_token_ids: list[int] = Field(default_factory=list, description="Ids that end the generation.")
     include_stop_str_in_output: bool = Field(
         default=False, description="Keep the stop string or stop token in the text."
@@ -60,11 +64,6 @@ class ClientRequest(WireModel):
         if isinstance(value, dict):
             return {name: item for name, item in value.items() if item is not None}
         return value
-
-    @field_validator("stop", mode="before")
-    @classmethod
-    def _one_stop_string(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
 
 
 class ChatRequest(ClientRequest):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, WithJsonSchema
 
@@ -21,7 +21,14 @@ __all__ = [
     "ModelList",
     "TextCompletion",
     "Usage",
+    "Version",
 ]
+
+
+_NULL: Final = "Null: the API has it, a generate server says nothing of it."
+_PASSED_ON: Final = "As the generate response says."
+_PROMPT_LOGPROBS: Final = "The generate response's, with each `decoded_token` filled in."
+_PROMPT_IDS: Final = "The generate response's, if asked for."
 
 
 def _described_by(model: str) -> WithJsonSchema:
@@ -69,83 +76,87 @@ class CompletionLogprobs(WireModel):
 class ChatMessage(WireModel):
     """The assistant's message."""
 
-    role: Literal["assistant"] = "assistant"
+    role: Literal["assistant"] = Field(default="assistant", description="Always `assistant`.")
     content: str | None = Field(default=None, description="The text.")
-    refusal: str | None = None
-    annotations: Json = None
-    audio: Json = None
-    function_call: Json = None
+    refusal: str | None = Field(default=None, description=_NULL)
+    annotations: Json = Field(default=None, description=_NULL)
+    audio: Json = Field(default=None, description=_NULL)
+    function_call: Json = Field(default=None, description=_NULL)
     reasoning: str | None = Field(default=None, description="The text thought before the answer.")
 
 
 class ChatChoice(WireModel):
     """One answer."""
 
-    index: int
-    message: ChatMessage
-    logprobs: WrittenChatLogprobs = None
+    index: int = Field(description="Number of the choice, as generated.")
+    message: ChatMessage = Field(description="What the assistant says.")
+    logprobs: WrittenChatLogprobs = Field(default=None, description="Log probabilities, if they came.")
     finish_reason: str | None = Field(description="`stop`, `length`, `tool_calls`, or the engine's own.")
     stop_reason: int | str | None = Field(default=None, description="The stop string or stop token id, if any.")
     token_ids: list[int] | None = Field(default=None, description="The generated ids, if asked for.")
-    routed_experts: Json = None
-    weight_versions: Json = None
+    routed_experts: Json = Field(default=None, description=_PASSED_ON)
+    weight_versions: Json = Field(default=None, description=_PASSED_ON)
 
 
 class Usage(WireModel):
     """Tokens in and out."""
 
-    prompt_tokens: int
-    total_tokens: int
+    prompt_tokens: int = Field(description="As given in the request.")
+    total_tokens: int = Field(description="The sum of both.")
     completion_tokens: int = Field(description="Ids received, the stop token included.")
-    prompt_tokens_details: Json = None
-    completion_tokens_details: Json = None
+    prompt_tokens_details: Json = Field(default=None, description=_NULL)
+    completion_tokens_details: Json = Field(default=None, description=_NULL)
 
 
 class ChatCompletion(WireModel):
     """Answer of `POST /v1/chat/completions/derender`."""
 
     id: str = Field(description="The generate response's `request_id`.")
-    object: Literal["chat.completion"] = "chat.completion"
+    object: Literal["chat.completion"] = Field(
+        default="chat.completion", description="Always `chat.completion`."
+    )
     created: int = Field(description="Unix time in seconds.")
-    model: str
-    choices: list[ChatChoice]
-    service_tier: str | None = None
-    system_fingerprint: str | None = None
-    usage: Usage
-    prompt_logprobs: Json = None
-    prompt_token_ids: list[int] | None = None
-    prompt_text: str | None = None
-    kv_transfer_params: Json = None
-    ec_transfer_params: Json = None
-    metrics: Json = None
+    model: str = Field(description="The name that the request used, or the default one.")
+    choices: list[ChatChoice] = Field(description="One for each generated sequence.")
+    service_tier: str | None = Field(default=None, description=_NULL)
+    system_fingerprint: str | None = Field(default=None, description=_NULL)
+    usage: Usage = Field(description="How many tokens went in and came out.")
+    prompt_logprobs: Json = Field(default=None, description=_PROMPT_LOGPROBS)
+    prompt_token_ids: list[int] | None = Field(default=None, description=_PROMPT_IDS)
+    prompt_text: str | None = Field(default=None, description=_NULL)
+    kv_transfer_params: Json = Field(default=None, description=_PASSED_ON)
+    ec_transfer_params: Json = Field(default=None, description=_PASSED_ON)
+    metrics: Json = Field(default=None, description=_PASSED_ON)
 
 
 class CompletionChoice(WireModel):
     """One continuation."""
 
     index: int = Field(description="Numbered on across the prompts.")
-    text: str
-    logprobs: WrittenCompletionLogprobs = None
+    text: str = Field(description="The text.")
+    logprobs: WrittenCompletionLogprobs = Field(default=None, description="Log probabilities, if they came.")
     finish_reason: str | None = Field(description="`stop`, `length`, or the engine's own.")
     stop_reason: int | str | None = Field(default=None, description="The stop string or stop token id, if any.")
     token_ids: list[int] | None = Field(default=None, description="The generated ids, if asked for.")
-    prompt_logprobs: Json = None
-    prompt_token_ids: list[int] | None = None
-    routed_experts: Json = None
-    weight_versions: Json = None
+    prompt_logprobs: Json = Field(default=None, description=_PROMPT_LOGPROBS)
+    prompt_token_ids: list[int] | None = Field(default=None, description=_PROMPT_IDS)
+    routed_experts: Json = Field(default=None, description=_PASSED_ON)
+    weight_versions: Json = Field(default=None, description=_PASSED_ON)
 
 
 class TextCompletion(WireModel):
     """Answer of `POST /v1/completions/derender`."""
 
     id: str = Field(description="The first generate response's `request_id`.")
-    object: Literal["text_completion"] = "text_completion"
+    object: Literal["text_completion"] = Field(
+        default="text_completion", description="Always `text_completion`."
+    )
     created: int = Field(description="Unix time in seconds.")
-    model: str
-    choices: list[CompletionChoice]
-    service_tier: str | None = None
-    system_fingerprint: str | None = None
-    usage: Usage
+    model: str = Field(description="The name that the request used, or the default one.")
+    choices: list[CompletionChoice] = Field(description="One for each generated sequence of each prompt.")
+    service_tier: str | None = Field(default=None, description=_NULL)
+    system_fingerprint: str | None = Field(default=None, description=_NULL)
+    usage: Usage = Field(description="How many tokens went in and came out.")
     kv_transfer_params: Json = Field(default=None, description="Where all generate responses agree.")
     ec_transfer_params: Json = Field(default=None, description="Where all generate responses agree.")
     metrics: Json = Field(default=None, description="For a single generate response.")
@@ -154,32 +165,46 @@ class TextCompletion(WireModel):
 class Model(WireModel):
     """A name that requests may use."""
 
-    id: str
-    object: Literal["model"] = "model"
-    created: int
-    owned_by: Literal["derender"] = "derender"
+    id: str = Field(description="The name.")
+    object: Literal["model"] = Field(default="model", description="Always `model`.")
+    created: int = Field(description="Unix time in seconds, of this answer.")
+    owned_by: Literal["derender"] = Field(default="derender", description="Always `derender`.")
     root: str = Field(description="Name of the vocabulary it stands for.")
-    parent: None = None
-    max_model_len: int
+    parent: None = Field(default=None, description=_NULL)
+    max_model_len: int = Field(description="Longest sequence accepted, in tokens.")
 
 
 class ModelList(WireModel):
     """Answer of `GET /v1/models`."""
 
-    object: Literal["list"] = "list"
-    data: list[Model]
+    object: Literal["list"] = Field(default="list", description="Always `list`.")
+    data: list[Model] = Field(description="The names.")
+
+
+class Version(WireModel):
+    """Answer of `GET /version`."""
+
+    version: str = Field(description="Version of derender.", examples=["0.1.0"])
 
 
 class Error(WireModel):
     """What is wrong, and what to change."""
 
-    message: str
-    type: str = Field(examples=["BadRequestError"])
-    param: str | None = Field(default=None, description="The field that is wrong.")
+    message: str = Field(description="What is wrong and what to change.")
+    type: str = Field(
+        description="Kind of error. A field that is missing or of a wrong type is a `Bad Request`, as in vLLM; what "
+        "is out of bounds is a `BadRequestError`.",
+        examples=["BadRequestError"],
+    )
+    param: str | None = Field(
+        default=None,
+        description="The field that is wrong, with the way to it.",
+        examples=["generate_response.choices.0.token_ids"],
+    )
     code: int = Field(description="The HTTP status.", examples=[400])
 
 
 class ErrorResponse(WireModel):
     """Every answer that is no success."""
 
-    error: Error
+    error: Error = Field(description="The error.")
