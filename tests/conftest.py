@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import inspect
 import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -18,8 +18,7 @@ import pytest
 import tokenizers
 from mangum import Mangum
 
-import derender.detokenizer
-import derender.vocabulary
+import derender
 import layer_compiler
 from derender.app import create_app
 from derender.settings import Settings, load_model
@@ -153,10 +152,9 @@ def _compiled(folder: Path, name: str) -> Path:
 
 def _key(folder: Path) -> str:
     """What a compiled layer depends on, as one short hash."""
-    compiler = Path(layer_compiler.__file__).parent.glob("*.py")
-    modules = (Path(inspect.getfile(module)) for module in (derender.vocabulary, derender.detokenizer))
+    packages = (Path(package.__path__[0]).glob("*.py") for package in (layer_compiler, derender))
     digest = hashlib.sha256(tokenizers.__version__.encode())
-    for path in (*sorted(compiler), *modules, *sorted(folder.iterdir())):
+    for path in (*sorted(chain(*packages)), *sorted(folder.iterdir())):
         content = path.read_bytes()
         digest.update(f"\0{path.name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:16]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import __version__
-from .settings import Settings, SettingsError, load_model
+from .settings import DEFAULT_MAX_MODEL_LEN, Settings, SettingsError, load_model
 from .vocabulary import VocabularyError, files, load
 
 if TYPE_CHECKING:
@@ -29,10 +29,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        return int(options.run(options))
+        status = int(options.run(options))
+        sys.stdout.flush()
     except (SettingsError, VocabularyError) as error:
         print(f"derender: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # Who reads has seen enough. Python flushes once more at exit, which must not fail either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -87,12 +93,11 @@ def _build(options: argparse.Namespace) -> int:
     from layer_compiler import BuildError, build
 
     try:
-        path, proof = build(
-            options.folder, options.name, options.out, licence=options.licence, origin=options.source
-        )
+        built = build(options.folder, options.name, options.out, licence=options.licence, origin=options.source)
     except BuildError as error:
         print(f"derender: {error}", file=sys.stderr)
         return 1
+    proof = built.proof
     if proof is None:
         print("decoded by the tokenizers library: its decoder is neither byte-level nor byte-fallback")
     else:
@@ -100,7 +105,9 @@ def _build(options: argparse.Namespace) -> int:
             f"proven equal to the tokenizers library: {proof.ids:,} ids, {proof.texts:,} texts, "
             f"{proof.sequences:,} random sequences"
         )
-    _describe(path)
+    for each in built.unknown:
+        print(f"derender: {options.folder}: {each}", file=sys.stderr)
+    _describe(built.path)
     return 0
 
 
@@ -113,7 +120,11 @@ def _inspect(options: argparse.Namespace) -> int:
 def _describe(path: Path) -> None:
     manifest = load(path).manifest
     padding = manifest.size - manifest.named
-    length = "not known" if manifest.max_model_len is None else f"{manifest.max_model_len:,} tokens"
+    length = (
+        f"not known; {DEFAULT_MAX_MODEL_LEN:,} tokens if no setting says otherwise"
+        if manifest.max_model_len is None
+        else f"{manifest.max_model_len:,} tokens"
+    )
     print(f"{manifest.name}")
     for label, value in (
         ("file", f"{path} ({path.stat().st_size / 1e6:.1f} MB, checksum right)"),
@@ -127,7 +138,7 @@ def _describe(path: Path) -> None:
             f"tools {manifest.tool_call_parser or 'none'}, reasoning {manifest.reasoning_parser or 'none'}",
         ),
         ("licence", manifest.licence or "not given"),
-        ("source", f"{manifest.source} (tokenizer.json sha256 {manifest.source_sha256[:16]}…)"),
+        ("source", f"{manifest.source} (tokenizer.json sha256 {manifest.source_sha256[:16]}...)"),
     ):
         print(f"  {label:<12} {value}")
 

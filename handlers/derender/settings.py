@@ -69,7 +69,7 @@ class Settings:
         return cls(
             layer=Path(given["layer"]) if "layer" in given else default_layer(),
             model=given.get("model"),
-            served_model_name=tuple(name for name in names if name),
+            served_model_name=tuple(dict.fromkeys(name for name in names if name)),
             max_model_len=_integer(given, "max_model_len", 0, least=1) or None,
             max_logprobs=_integer(given, "max_logprobs", cls.max_logprobs, least=-1),
             max_sequences=_integer(given, "max_sequences", cls.max_sequences, least=1),

@@ -19,7 +19,7 @@ def test_bundled_vocabulary_is_what_its_tokenizer_compiles_to(
 ) -> None:
     (bundled,) = DEFAULT.glob(f"*{SUFFIX}")
     manifest = read_manifest(bundled)
-    compiled, _ = layer_compiler.build(
+    compiled, *_ = layer_compiler.build(
         tokenizer("qwen3"), manifest.name, tmp_path, licence=manifest.licence, origin=manifest.source
     )
     assert compiled.name == bundled.name

@@ -43,12 +43,13 @@ RECORDED: Final = {
     "qwen3-plain": (78, 130, 48),
 }
 TESTED: Final = {
-    # file: (tokenizer, paths). Harmony is a chat format: completions are plain text with it too.
+    # file: (tokenizer, paths). Parsers are of chat only: completions are plain text with them too.
     "deepseek-plain": ("deepseek_v3_peer", (CHAT, COMPLETIONS)),
     "gemma3-plain": ("gemma3", (CHAT, COMPLETIONS)),
     "gptoss-harmony": ("gptoss", (COMPLETIONS,)),
     "llama2-plain": ("llama2", (CHAT, COMPLETIONS)),
     "llama3-plain": ("llama3_1", (CHAT, COMPLETIONS)),
+    "qwen3-hermes": ("qwen3", (COMPLETIONS,)),
     "qwen3-plain": ("qwen3", (CHAT, COMPLETIONS)),
 }
 BYTE_LEVEL: Final = ("deepseek_v3", "gptoss", "llama3_1", "qwen3")
@@ -111,7 +112,7 @@ def test_every_recorded_call_is_tested() -> None:
     chat = {(file, CHAT): RECORDED[file][0] for file, (_, paths) in TESTED.items() if CHAT in paths}
     completions = {(file, COMPLETIONS): RECORDED[file][1] for file in TESTED}
     assert tested == chat | completions
-    assert len({case.id for case in CASES}) == len(CASES) == 1170
+    assert len({case.id for case in CASES}) == len(CASES) == 1300
 
 
 @pytest.fixture

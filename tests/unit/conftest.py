@@ -125,7 +125,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     def make(name: str) -> tuple[Vocabulary, Tokenizer]:
         tokenizer = SYNTHETIC[name]()
         folder = tmp_path_factory.mktemp(name)
-        path, _ = build(write_folder(folder, tokenizer), name, folder / "out")
+        path, *_ = build(write_folder(folder, tokenizer), name, folder / "out")
         return load(path), tokenizer
 
     return make

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 def compile_folder(folder: Path, name: str = "tiny") -> Vocabulary:
     """Compile a folder, and load what was written."""
-    path, _ = build(folder, name, folder / "out")
+    path, *_ = build(folder, name, folder / "out")
     return load(path)
 
 
@@ -104,14 +104,14 @@ def test_an_added_token_is_written_as_it_is(compiled: Compiled) -> None:
 
 def test_the_manifest_says_where_it_comes_from(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "a-folder", byte_level_tokenizer())
-    path, _ = build(folder, "org/name-1.5", tmp_path / "out", licence="Apache-2.0")
+    path, *_ = build(folder, "org/name-1.5", tmp_path / "out", licence="Apache-2.0")
     about = load(path).manifest
     assert path == tmp_path / "out" / "org--name-1.5.vocab"
     assert about.name == "org/name-1.5"
     assert about.source == "a-folder"
     assert about.licence == "Apache-2.0"
     assert about.source_sha256 == hashlib.sha256((folder / "tokenizer.json").read_bytes()).hexdigest()
-    path, _ = build(folder, "org/name-1.5", tmp_path / "out", origin="elsewhere")
+    path, *_ = build(folder, "org/name-1.5", tmp_path / "out", origin="elsewhere")
     assert load(path).manifest.source == "elsewhere"
     assert load(path).manifest.licence is None
 
@@ -121,7 +121,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
         contents = set()
         for attempt in ("a", "b"):
             folder = write_folder(tmp_path / attempt / name, make(), config={"vocab_size": 600})
-            path, _ = build(folder, name, tmp_path / attempt / "out")
+            path, *_ = build(folder, name, tmp_path / attempt / "out")
             contents.add(path.read_bytes())
         assert len(contents) == 1
 
@@ -136,7 +136,7 @@ def test_a_vocabulary_of_the_same_name_is_replaced(tmp_path: Path) -> None:
 
 def test_a_refused_folder_leaves_the_vocabulary_that_is_there(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "tok", byte_level_tokenizer())
-    path, _ = build(folder, "tiny", tmp_path / "out")
+    path, *_ = build(folder, "tiny", tmp_path / "out")
     before = path.read_bytes()
     (folder / "tokenizer.json").write_text("{")
     with pytest.raises(BuildError):
@@ -427,7 +427,7 @@ def test_a_configuration_of_wrong_types_is_refused_or_compiled(tmp_path: Path, f
     folder = write_folder(tmp_path / "tok", byte_level_tokenizer(), **{file: content})
     out = tmp_path / "out"
     try:
-        path, _ = build(folder, "tiny", out)
+        path, *_ = build(folder, "tiny", out)
     except BuildError:
         assert not out.exists() or not list(out.iterdir())
     else:
@@ -499,7 +499,7 @@ def built_or_refused(files: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = written(Path(name), files)
         try:
-            path, _ = build(folder, "tiny", folder / "out")
+            path, *_ = build(folder, "tiny", folder / "out")
         except BuildError:
             assert not list(folder.glob("out/*"))
         else:
@@ -556,7 +556,7 @@ def test_any_change_of_a_byte_fallback_tokenizer_is_refused_or_compiled(data: st
 @pytest.mark.parametrize("name", ["byte-level", "spacing", "stripping"])
 def test_what_was_proven_is_said(tmp_path: Path, name: str) -> None:
     folder = write_folder(tmp_path, SYNTHETIC[name](), config={"vocab_size": 500})
-    _, proof = build(folder, name, tmp_path / "out")
+    _, proof, _ = build(folder, name, tmp_path / "out")
     assert proof is not None
     assert proof.ids == 500
     assert proof.texts > 0
@@ -564,7 +564,7 @@ def test_what_was_proven_is_said(tmp_path: Path, name: str) -> None:
 
 
 def test_the_library_itself_needs_no_proof(tmp_path: Path) -> None:
-    _, proof = build(write_folder(tmp_path, word_piece_tokenizer()), "tiny", tmp_path / "out")
+    _, proof, _ = build(write_folder(tmp_path, word_piece_tokenizer()), "tiny", tmp_path / "out")
     assert proof is None
 
 
@@ -594,3 +594,21 @@ def test_the_bundled_vocabulary_is_compiled_from_the_pinned_tokenizer(
         assert bundled.pieces[token_id].decode(errors="replace") == qwen3.decode(
             [token_id], skip_special_tokens=False
         )
+
+
+@pytest.mark.parametrize("name", ["byte-level", "spacing", "stripping"])
+def test_special_tokens_that_are_not_skipped_are_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As if skipping were broken: the proof covers it too."""
+
+    def broken(path: Path) -> Vocabulary:
+        vocabulary = load(path)
+        vocabulary.visible_pieces = vocabulary.pieces
+        return vocabulary
+
+    folder = write_folder(tmp_path, SYNTHETIC[name]())
+    monkeypatch.setattr(sys.modules["layer_compiler.build"], "load", broken)
+    with pytest.raises(BuildError, match="decode to"):
+        build(folder, "tiny", tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []

@@ -192,8 +192,8 @@ class Error(WireModel):
 
     message: str = Field(description="What is wrong and what to change.")
     type: str = Field(
-        description="Kind of error. A field that is missing or of a wrong type is a `Bad Request`, as in vLLM; what "
-        "is out of bounds is a `BadRequestError`.",
+        description="Kind of error. A field that is missing or of a wrong type is a `Bad Request`, as in vLLM; "
+        "what is out of bounds is a `BadRequestError`.",
         examples=["BadRequestError"],
     )
     param: str | None = Field(

@@ -1,12 +1,12 @@
 """Compiles tokenizers into the vocabularies that derender maps.
 
-    build(folder, name, out) → the file written
+    build(folder, name, out) → Built(path, proof, unknown)
 
 Reads a Hugging Face tokenizer, turns each id into bytes by one of two rules, proves on every id, a corpus and
 random sequences that this decodes as the `tokenizers` library does, and only then writes.
 """
 
-from .build import build
+from .build import Built, build
 from .errors import BuildError
 
-__all__ = ["BuildError", "build"]
+__all__ = ["BuildError", "Built", "build"]

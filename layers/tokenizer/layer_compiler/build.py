@@ -6,7 +6,7 @@ import json
 import re
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from derender.vocabulary import SUFFIX, Manifest, dump, load
 
@@ -15,16 +15,27 @@ from .proof import Proof, prove
 from .rules import byte_tokens, pieces, rule_of, strips_leading_space
 from .source import Source, read_folder
 
-__all__ = ["build"]
+__all__ = ["Built", "build"]
 
 _LONGEST_NAME: Final = 200
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
 
 
+class Built(NamedTuple):
+    """A compiled vocabulary."""
+
+    path: Path
+    """The file."""
+    proof: Proof | None
+    """What was proven; None where the `tokenizers` library itself decodes."""
+    unknown: tuple[str, ...]
+    """What the folder does not say, and what follows."""
+
+
 def build(
     folder: Path, name: str, out: Path, *, licence: str | None = None, origin: str | None = None
-) -> tuple[Path, Proof | None]:
+) -> Built:
     """Compile the tokenizer in a folder and write it, once it is proven.
 
     Args:
@@ -33,9 +44,6 @@ def build(
         out: Folder to write to, made if need be; another vocabulary of the same name is replaced.
         licence: The tokenizer's licence, for people.
         origin: Where it came from, for people; by default the folder's name.
-
-    Returns:
-        The file written, and what was proven; nothing is where the `tokenizers` library itself decodes.
 
     Raises:
         BuildError: It can't be compiled; nothing was written.
@@ -64,7 +72,7 @@ def build(
     except BaseException:
         unproven.unlink()
         raise
-    return path, proof
+    return Built(path, proof, source.unknown)
 
 
 def _compile(source: Source, name: str, origin: str, licence: str | None) -> bytes:

@@ -46,6 +46,8 @@ class Source:
     special_token_ids: tuple[int, ...]
     max_model_len: int | None
     sha256: str
+    unknown: tuple[str, ...]
+    """What the folder does not say, and what follows."""
 
 
 class AddedToken(BaseModel):
@@ -137,6 +139,18 @@ def read_folder(folder: Path) -> Source:
         special_token_ids=_special_token_ids(tokenizer, tokenizer_config),
         max_model_len=min((int(n) for n in lengths if n is not None and 1 <= n < UNBOUNDED), default=None),
         sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        unknown=tuple(
+            consequence
+            for known, consequence in (
+                (config.vocab_size, f"no vocab_size in config.json: ids from {size} on are refused"),
+                (
+                    generation_config.eos_token_id or config.eos_token_id,
+                    "no eos_token_id in a configuration file: only the tokenizer's own ends a text",
+                ),
+                (tokenizer_config, "no tokenizer_config.json: all tokens flagged special are skipped"),
+            )
+            if known is None
+        ),
     )
 
 

@@ -1,0 +1,116 @@
+"""The command line, as a person uses it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from derender import __version__
+from derender.cli import main
+from derender.settings import default_layer
+from derender.vocabulary import load
+
+from .support import byte_level_tokenizer, word_piece_tokenizer, write_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tokenizers import Tokenizer
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_folder(tmp_path / "tokenizer", byte_level_tokenizer())
+
+
+def test_builds_and_says_what_was_proven(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    arguments = ["layer", "build", str(folder), "--name", "org/tiny", "--out", str(out), "--licence", "MIT"]
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    assert "proven equal to the tokenizers library" in printed.out
+    assert "org/tiny" in printed.out
+    assert "MIT" in printed.out
+    assert load(out / "org--tiny.vocab").manifest.name == "org/tiny"
+
+
+def test_says_what_a_folder_leaves_open(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["layer", "build", str(folder), "--name", "tiny", "--out", str(tmp_path / "out")]) == 0
+    warnings = capsys.readouterr().err
+    for what in ("vocab_size", "eos_token_id", "tokenizer_config.json"):
+        assert what in warnings
+
+
+def test_says_nothing_of_a_folder_that_leaves_nothing_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_folder(
+        tmp_path / "tokenizer",
+        byte_level_tokenizer(),
+        tokenizer_config={"eos_token": None},
+        config={"vocab_size": 500, "eos_token_id": 1},
+    )
+    assert main(["layer", "build", str(folder), "--name", "tiny", "--out", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_says_when_the_library_decodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokenizer: Tokenizer = word_piece_tokenizer()
+    folder = write_folder(tmp_path / "tokenizer", tokenizer)
+    assert main(["layer", "build", str(folder), "--name", "tiny", "--out", str(tmp_path / "out")]) == 0
+    assert "decoded by the tokenizers library" in capsys.readouterr().out
+
+
+def test_inspects_the_bundled_layer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["layer", "inspect", str(default_layer())]) == 0
+    printed = capsys.readouterr().out
+    for what in ("Qwen3", "byte-level", "151,936 (151,669 named, 267 padding)", "Apache-2.0", "40,960 tokens"):
+        assert what in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["layer", "build", "{none}", "--name", "a", "--out", "{out}"], "no tokenizer.json"),
+        (["layer", "build", "{folder}", "--name", "../a", "--out", "{out}"], "name"),
+        (["layer", "build", "{folder}", "--name", "a", "--out", "{file}"], "can't be written"),
+        (["layer", "inspect", "{none}"], "can't be read"),
+        (["layer", "inspect", "{folder}"], "no compiled vocabulary"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], problem: str
+) -> None:
+    (tmp_path / "file").touch()
+    places = {name: str(tmp_path / name) for name in ("none", "out", "file")} | {"folder": str(folder)}
+    assert main([argument.format(**places) for argument in arguments]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("derender: ")
+    assert printed.err.count("\n") == 1
+    assert problem in printed.err
+
+
+def test_a_bad_setting_ends_serve(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DERENDER_MAX_LOGPROBS", "many")
+    assert main(["serve"]) == 1
+    assert "DERENDER_MAX_LOGPROBS" in capsys.readouterr().err
+
+
+def test_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert __version__ in capsys.readouterr().out
+
+
+def test_a_reader_may_leave_early() -> None:
+    command = f"{sys.executable} -m derender layer inspect {default_layer()} | true"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=30, check=False)  # noqa: S602
+    assert done.stderr == ""
