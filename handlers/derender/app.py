@@ -12,6 +12,7 @@ import orjson
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import ClientDisconnect
 
 from . import __version__
 from .body import read_body
@@ -76,6 +77,8 @@ def create_app(model: ServedModel, *, max_body_bytes: int) -> FastAPI:
             return _json(derender(read(request_model, body), model, int(time.time())))
         except DerenderError:
             raise
+        except ClientDisconnect:
+            return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
         except Exception as error:
             raise _unexpected(error) from None
 

@@ -45,7 +45,7 @@ def derender_chat(request: ChatDerenderRequest, model: ServedModel, created: int
                 index=choice.generated.index,
                 message=ChatMessage(content=choice.text),
                 logprobs=choice.generated.logprobs and model.logprobs.chat(entries),
-                finish_reason=choice.finish_reason,
+                finish_reason=choice.generated.finish_reason or "stop",
                 stop_reason=choice.stop_reason,
                 token_ids=choice.token_ids if client.return_token_ids else None,
                 routed_experts=choice.generated.routed_experts,

@@ -26,7 +26,6 @@ class DecodedChoice(NamedTuple):
     generated: GenerateChoice
     token_ids: list[int]
     text: str
-    finish_reason: str
     stop_reason: StopReason
 
 
@@ -54,11 +53,10 @@ def _decode(
     vocabulary: Vocabulary, state: DetokenizerState, choice: GenerateChoice, client: ClientRequest
 ) -> DecodedChoice:
     token_ids = choice.token_ids or []
-    finish_reason = choice.finish_reason or "stop"
     visible, stop_reason = drop_stop_token(
-        token_ids, finish_reason, choice.stop_reason, client, vocabulary.manifest
+        token_ids, choice.finish_reason, choice.stop_reason, client, vocabulary.manifest
     )
-    strings = stop_strings(finish_reason, choice.stop_reason, client)
+    strings = stop_strings(choice.finish_reason, choice.stop_reason, client)
     exempt, text = 0, ""
     if strings and client.min_tokens:
         text, state = detokenize(
@@ -71,7 +69,7 @@ def _decode(
     if strings:
         text, found = cut_stop_string(text, exempt, strings, include=client.include_stop_str_in_output)
         stop_reason = found or stop_reason
-    return DecodedChoice(choice, token_ids, text, finish_reason, stop_reason)
+    return DecodedChoice(choice, token_ids, text, stop_reason)
 
 
 def usage(prompt_tokens: int, responses: Sequence[GenerateResponse]) -> Usage:

@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (SettingsError, VocabularyError) as error:
         print(f"derender: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     except BrokenPipeError:
         # Who reads has seen enough. Python flushes once more at exit, which must not fail either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -48,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
 
     serve = commands.add_parser("serve", help="serve the application under uvicorn")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    serve.add_argument("--port", type=int, default=8000, help="port to listen on (%(default)s)")
+    serve.add_argument("--port", type=_port, default=8000, help="port to listen on (%(default)s)")
     serve.set_defaults(run=_serve)
 
     layer = commands.add_parser("layer", help="build and inspect tokenizer layers")
@@ -66,6 +68,13 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("folder", type=Path, help="folder of compiled vocabularies")
     inspect.set_defaults(run=_inspect)
     return parser
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port < 1 << 16:
+        raise argparse.ArgumentTypeError("a port is from 0 to 65535")
+    return port
 
 
 def _serve(options: argparse.Namespace) -> int:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .choices import decode_choices, usage
 from .columns import read_columns
 from .errors import BadRequest, InvalidRequest
-from .limits import check_client_request, check_count, check_prompt_token_ids, check_response
+from .limits import (
+    check_client_request,
+    check_count,
+    check_prompt_token_ids,
+    check_repeated,
+    check_response,
+)
 from .protocol.derender import CompletionRequest
 from .protocol.openai import CompletionChoice, TextCompletion
 
@@ -46,6 +52,8 @@ def derender_completion(request: CompletionDerenderRequest, model: ServedModel, 
     for place, prompt in enumerate(prompts):
         check_prompt_token_ids(f"prompt_token_ids.{place}", prompt, model.limits)
     check_client_request("completion_request", client)
+    for path, response in zip(paths, responses, strict=True):
+        check_repeated(path, response, return_token_ids=client.return_token_ids)
     columns = [
         read_columns(path, response, _candidates(client), model.limits.vocabulary_size)
         for path, response in zip(paths, responses, strict=True)
@@ -60,7 +68,7 @@ def derender_completion(request: CompletionDerenderRequest, model: ServedModel, 
                 index=len(choices) + place,
                 text=choice.text,
                 logprobs=choice.generated.logprobs and model.logprobs.completion(entries),
-                finish_reason=choice.finish_reason,
+                finish_reason=choice.generated.finish_reason,
                 stop_reason=choice.stop_reason,
                 token_ids=choice.token_ids if client.return_token_ids else None,
                 prompt_logprobs=prompt_logprobs,

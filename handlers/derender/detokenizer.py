@@ -55,7 +55,7 @@ class DetokenizerState:
 def start(
     vocabulary: Vocabulary, prompt_token_ids: Sequence[int] | None, *, skip_special_tokens: bool = True
 ) -> DetokenizerState:
-    """The state after a prompt, so that decoding continues it (wire contract, "Detokenization").
+    """The state after a prompt, so that decoding continues it (protocol/README.md, "Detokenization").
 
     Args:
         vocabulary: The model's.

@@ -1,4 +1,4 @@
-"""What can be wrong with a request, each with its HTTP status (wire contract, "Errors")."""
+"""What can be wrong with a request, each with its HTTP status (protocol/README.md, "Errors")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds of a request, checked before any decoding (wire contract, "Errors")."""
+"""Bounds of a request, checked before any decoding (protocol/README.md, "Errors")."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ __all__ = [
     "check_client_request",
     "check_count",
     "check_prompt_token_ids",
+    "check_repeated",
     "check_response",
     "out_of_vocabulary",
 ]
 
-MAX_STOP_STRINGS: Final = 1024
+MAX_STOP_STRINGS: Final = 64
 """Each is searched for in the whole text."""
+MAX_REPEATED: Final = 1_000_000
+"""Ids and logprobs of a prompt that are written again for each of its choices."""
 MAX_DEPTH: Final = 100
 """Of JSON that is handed on; what is written nests a little deeper."""
 
@@ -90,6 +93,22 @@ def check_prompt_token_ids(path: str, token_ids: Sequence[int] | None, limits: L
     if token_ids:
         _check_length(path, len(token_ids), limits)
         _check_ids(path, token_ids, limits)
+
+
+def check_repeated(path: str, response: GenerateResponse, *, return_token_ids: bool) -> None:
+    """Refuse a prompt that is small once, but not in each choice of a completion.
+
+    Raises:
+        BadRequest: Says how much is accepted.
+    """
+    once = len(response.prompt_token_ids or ()) if return_token_ids else 0
+    once += sum(map(len, filter(None, response.prompt_logprobs or ())))
+    if once * len(response.choices) > MAX_REPEATED:
+        raise BadRequest(
+            f"{path}: prompt_token_ids and prompt_logprobs are in each choice, {once} values in "
+            f"{len(response.choices)} choices; {MAX_REPEATED} in all are accepted",
+            param=f"{path}.choices",
+        )
 
 
 def check_client_request(path: str, client: ClientRequest) -> None:

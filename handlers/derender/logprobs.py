@@ -132,9 +132,10 @@ class LogprobWriter:
     def _write(self, token_id: int, text: str | None) -> bytes:
         """A token's JSON; its string is the one without context where none is given."""
         string = self._strings[token_id] if text is None else text
-        return _write_token(
-            string, self._vocabulary.pieces[token_id] if self.logprob_bytes == "exact" else string.encode()
-        )
+        piece = self._vocabulary.pieces[token_id]
+        if self.logprob_bytes == "exact":
+            return _write_token(string, piece)
+        return _write_token(string, string.encode() if piece else None)
 
     def _completed(self, tokens: Sequence[Token], ends: Sequence[int]) -> list[tuple[int, int, str]]:
         """Tokens that complete a character begun in the tokens before: their places, ids and strings.

@@ -1,4 +1,4 @@
-"""Where an output ends: stop tokens and stop strings (wire contract, "Detokenization")."""
+"""Where an output ends: stop tokens and stop strings (protocol/README.md, "Detokenization")."""
 
 from __future__ import annotations
 

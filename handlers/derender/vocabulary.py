@@ -8,10 +8,11 @@ integers are little-endian.
     8       4        format version
     12      4        CRC-32 of everything from byte 16 on
     16      4        m, length of the manifest
-    20      4        n, number of ids (0 where the rule is "tokenizers")
+    20      4        n, number of ids
     24      m        manifest, JSON, padded with spaces to a multiple of 4
     24+m    4(n+1)   offset of each id's bytes in the blob, and the blob's end
-    …                the blob: the ids' bytes one after another, or a whole tokenizer.json
+    …                the blob: the ids' bytes one after another
+    …                where the rule is "tokenizers", a whole tokenizer.json
 
 The file is mapped: loading reads it through once, for the checksum, and makes no object of what no request
 mentions. An id without a name (the padding of the embedding table) has no bytes.
@@ -22,6 +23,7 @@ from __future__ import annotations
 import mmap
 import struct
 import zlib
+from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
@@ -55,9 +57,6 @@ _HEADER: Final = struct.Struct("<8sIIII")
 _CHECKED_FROM: Final = 16
 _KEPT_PIECES: Final = 65_536
 """Ids whose bytes are kept as objects: a few megabytes at most, and every id of an ordinary workload."""
-
-_SPACE_MARKER: Final = "\u2581"
-"""How SentencePiece writes a space."""
 
 Rule = Literal["byte-level", "byte-fallback", "tokenizers"]
 """How ids become text.
@@ -118,57 +117,42 @@ class Vocabulary:
 
     __slots__ = ("byte_tokens", "manifest", "pieces", "special", "tokenizer", "visible_pieces")
 
-    def __init__(
-        self, manifest: Manifest, offsets: Sequence[int], blob: memoryview, *, library: bool = False
-    ) -> None:
+    def __init__(self, manifest: Manifest, offsets: Sequence[int], blob: memoryview) -> None:
         self.manifest = manifest
         self.special = frozenset(manifest.special_token_ids)
         self.byte_tokens = frozenset(manifest.byte_token_ids)
-        self.tokenizer: Tokenizer | None = None
-        self.pieces: dict[int, bytes]
-        if library:
-            # Only vocabularies that need the library pay for its import.
-            from tokenizers import Tokenizer
-
-            self.tokenizer = Tokenizer.from_buffer(bytes(blob))
-            self.pieces = Memo(self._library_piece, _KEPT_PIECES)
-        else:
-            self.pieces = Memo(lambda n: bytes(blob[offsets[n] : offsets[n + 1]]), _KEPT_PIECES)
+        self.pieces: dict[int, bytes] = Memo(lambda n: bytes(blob[offsets[n] : offsets[n + 1]]), _KEPT_PIECES)
         self.visible_pieces: dict[int, bytes] = Memo(
             lambda n: b"" if n in self.special else self.pieces[n], _KEPT_PIECES
         )
+        self.tokenizer: Tokenizer | None = None
+        if manifest.rule == "tokenizers":
+            # Only vocabularies that need the library pay for its import.
+            from tokenizers import Tokenizer
 
-    def _library_piece(self, token_id: int) -> bytes:
-        """A token's bytes where the `tokenizers` library decodes."""
-        assert self.tokenizer is not None
-        token = self.tokenizer.id_to_token(token_id) or ""
-        if token_id in self.byte_tokens:
-            return bytes.fromhex(token[3:5])
-        text = self.tokenizer.decode([token_id], skip_special_tokens=False)
-        if token.startswith(_SPACE_MARKER) and _SPACE_MARKER not in text and not text.startswith(" "):
-            # Decoded alone, the token starts a text and loses the space it carries.
-            text = " " + text
-        return str(text).encode()
+            self.tokenizer = Tokenizer.from_buffer(bytes(blob[offsets[-1] :]))
 
 
-def dump(manifest: Manifest, pieces: Sequence[bytes] | bytes) -> bytes:
+def dump(manifest: Manifest, pieces: Sequence[bytes], tokenizer_json: bytes = b"") -> bytes:
     """Write a vocabulary file's content.
 
     Args:
         manifest: What the file says of itself.
-        pieces: Each id's bytes, `manifest.size` of them; or, where the rule is "tokenizers", a whole
-            tokenizer.json.
+        pieces: Each id's bytes, `manifest.size` of them.
+        tokenizer_json: A whole tokenizer.json, where the rule is "tokenizers".
     """
     text = msgspec.json.encode(manifest)
     text += b" " * (-len(text) % 4)
-    if isinstance(pieces, bytes):
-        count, offsets, blob = 0, [0, len(pieces)], pieces
-    else:
-        count, blob = len(pieces), b"".join(pieces)
-        offsets = [0]
-        for piece in pieces:
-            offsets.append(offsets[-1] + len(piece))
-    checked = struct.pack("<II", len(text), count) + text + struct.pack(f"<{len(offsets)}I", *offsets) + blob
+    offsets = [0, *accumulate(map(len, pieces))]
+    checked = b"".join(
+        (
+            struct.pack("<II", len(text), len(pieces)),
+            text,
+            struct.pack(f"<{len(offsets)}I", *offsets),
+            *pieces,
+            tokenizer_json,
+        )
+    )
     return MAGIC + struct.pack("<II", FORMAT_VERSION, zlib.crc32(checked)) + checked
 
 
@@ -198,15 +182,16 @@ def load(path: Path) -> Vocabulary:
     """
     content = _map(path)
     manifest_length, count = _check(path, content)
-    start = _HEADER.size + manifest_length
-    end = start + 4 * (count + 1 if count else 2)
     manifest = _manifest(path, content, manifest_length)
-    library = manifest.rule == "tokenizers"
-    if end > len(content) or count != (0 if library else manifest.size):
+    start = _HEADER.size + manifest_length
+    end = start + 4 * (count + 1)
+    if manifest_length % 4 or end > len(content) or count != manifest.size:
         raise VocabularyError(f"{path}: the number of ids is not the manifest's")
-    offsets = content[start:end].cast("I")
+    offsets, blob = content[start:end].cast("I"), content[end:]
+    if offsets[0] or offsets[-1] > len(blob) or (manifest.rule != "tokenizers" and offsets[-1] < len(blob)):
+        raise VocabularyError(f"{path}: the ids' bytes are not as long as the file says")
     try:
-        return Vocabulary(manifest, offsets, content[end:], library=library)
+        return Vocabulary(manifest, offsets, blob)
     except Exception as error:
         # The tokenizers library raises a bare Exception for what it does not know.
         raise VocabularyError(f"{path}: the tokenizers library refuses it: {error}") from error
@@ -223,6 +208,9 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _map(path: Path) -> memoryview:
+    if not path.is_file():
+        # A pipe would be waited for.
+        raise VocabularyError(f"{path}: can't be read: No such file")
     try:
         with path.open("rb") as file:
             # The mapping outlives the descriptor.

@@ -21,6 +21,7 @@ from derender.limits import Limits
 from derender.logprobs import LogprobWriter
 from derender.model import ServedModel
 from derender.vocabulary import Manifest, Rule, Vocabulary, dump, load
+from layer_compiler.rules import pieces as own_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -170,7 +171,10 @@ def library(tokenizer: Tokenizer, **changes: Any) -> Vocabulary:
     """A vocabulary that the `tokenizers` library decodes."""
     size = max(tokenizer.get_vocab().values()) + 1
     values: dict[str, Any] = {"rule": "tokenizers", "size": size, "named": size, **changes}
-    return loaded(dump(manifest(**values), tokenizer.to_str().encode()))
+    definition = tokenizer.to_str()
+    tokens = {token_id: token for token, token_id in tokenizer.get_vocab().items()}
+    own = own_pieces(json.loads(definition), tokenizer, tokens, size)
+    return loaded(dump(manifest(**values), own, definition.encode()))
 
 
 def served(vocabulary: Vocabulary, *, logprob_bytes: LogprobBytes = "exact", **limits: int) -> ServedModel:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from derender import app as application
 from derender import chat as chat_module
+from derender import limits as limits_module
 
 from .support import CHAT, COMPLETIONS, B, at, deleted, generated, mutated, places, replaced
 
@@ -893,9 +894,24 @@ def test_an_empty_stop_string_is_refused(client: Client, path: str, stop: object
 
 @both
 def test_very_many_stop_strings_are_refused(client: Client, path: str) -> None:
-    assert client.post(path, {**FULL[path], ASKED[path]: {"stop": ["a"] * 100}}).status == 200
-    error = bad_request(client, path, {**FULL[path], ASKED[path]: {"stop": ["a"] * 5000}})
-    assert "stop" in error["param"]
+    assert client.post(path, {**FULL[path], ASKED[path]: {"stop": ["a"] * 64}}).status == 200
+    error = bad_request(client, path, {**FULL[path], ASKED[path]: {"stop": ["a"] * 65}})
+    assert error["param"] == f"{ASKED[path]}.stop"
+
+
+def test_a_prompt_is_not_repeated_without_bound(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each bound holds, but their product does not: three choices would each repeat the prompt."""
+    response = {**generated([1]), "choices": [{"index": n, "token_ids": [1]} for n in range(3)]}
+    ids = {**response, "prompt_token_ids": [1] * 10}
+    logprobs = {**response, "prompt_logprobs": [{"1": {"logprob": -1.0}, "2": {"logprob": -2.0}}] * 5}
+    for generate_response, asked in ((ids, {"return_token_ids": True}), (logprobs, {})):
+        body = {"generate_responses": [generate_response], "completion_request": asked}
+        monkeypatch.setattr(limits_module, "MAX_REPEATED", 30)
+        assert client.completions(body).status == 200
+        monkeypatch.setattr(limits_module, "MAX_REPEATED", 29)
+        error = bad_request(client, COMPLETIONS, body)
+        assert error["param"] == "generate_responses.0.choices"
+    assert client.completions({"generate_responses": [ids]}).status == 200
 
 
 @pytest.mark.parametrize("value", [2**31, 2**63 - 1, 2**63, 2**64 - 1])

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from derender.vocabulary import Rule
+
 PIECES: Final = [b"Hello", b"", b"<end>"]
 REQUIRED: Final = {
     "name": "tiny",
@@ -78,11 +80,19 @@ def test_what_is_dumped_is_loaded(about: Manifest, pieces: list[bytes]) -> None:
 
 def test_a_whole_tokenizer_is_dumped_and_loaded() -> None:
     tokenizer = metaspace_tokenizer()
-    vocabulary = loaded(dump(manifest(rule="tokenizers", size=40), tokenizer.to_str().encode()))
+    content = dump(manifest(rule="tokenizers"), PIECES, tokenizer.to_str().encode())
+    vocabulary = loaded(content)
     assert vocabulary.tokenizer is not None
     hello = tokenizer.encode("Hello").ids[0]
     assert vocabulary.tokenizer.id_to_token(hello) == "▁Hello"
-    assert vocabulary.pieces[hello] == b" Hello"
+    assert [vocabulary.pieces[n] for n in range(3)] == PIECES
+
+
+@pytest.mark.parametrize("rule", ["byte-level", "byte-fallback"])
+def test_more_after_the_ids_bytes_is_refused(path: Path, rule: Rule) -> None:
+    path.write_bytes(dump(manifest(rule=rule), PIECES, b"more"))
+    with pytest.raises(VocabularyError, match=r"tiny\.vocab"):
+        load(path)
 
 
 def test_dump_writes_the_documented_format() -> None:
@@ -241,7 +251,7 @@ def test_a_count_that_is_not_the_manifests_is_refused(path: Path, count: int) ->
 
 
 def test_a_tokenizer_that_the_library_refuses_is_refused(path: Path) -> None:
-    content = dump(manifest(rule="tokenizers"), b'{"model": {"type": "of a newer library"}}')
+    content = dump(manifest(rule="tokenizers"), PIECES, b'{"model": {"type": "of a newer library"}}')
     path.write_bytes(content)
     with pytest.raises(VocabularyError, match=r"tiny\.vocab"):
         load(path)

@@ -1,4 +1,4 @@
-"""The derender requests (wire contract, "Requests")."""
+"""The derender requests (protocol/README.md, "Requests")."""
 
 from __future__ import annotations
 

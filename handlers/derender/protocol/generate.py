@@ -1,4 +1,4 @@
-"""The generate response: what `/inference/v1/generate` returns (wire contract, "Generate response")."""
+"""The generate response: what `/inference/v1/generate` returns (protocol/README.md, "Generate response")."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache, reduce
 from operator import or_
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET
@@ -19,10 +19,12 @@ from ..errors import InvalidRequest
 from .base import WireModel
 from .generate import LogprobEntry
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 __all__ = ["read"]
 
 _SHOWN_ERRORS: Final = 5
-_LONGEST_FIELD: Final = 200
 _UNION_BRANCHES: Final = frozenset({"int", "constrained-int", "str"})
 """What pydantic adds to a field's place to tell the types it may have apart."""
 
@@ -99,9 +101,19 @@ def _invalid_request(error: ValidationError) -> InvalidRequest:
     """Name the fields that failed validation, without their values."""
     problems = []
     for problem in error.errors(include_url=False, include_input=False):
-        field = ".".join(str(part) for part in problem["loc"] if part not in _UNION_BRANCHES)[:_LONGEST_FIELD]
+        field = _place(problem["loc"])
         problems.append((field or "body", problem["msg"]))
     message = "; ".join(f"{field}: {text}" for field, text in problems[:_SHOWN_ERRORS])
     if len(problems) > _SHOWN_ERRORS:
         message += f"; and {len(problems) - _SHOWN_ERRORS} more"
     return InvalidRequest(message, param=problems[0][0])
+
+
+def _place(parts: Iterable[int | str]) -> str:
+    """The way to a field, without the keys that a client chose: those of prompt logprobs."""
+    shown: list[str] = []
+    for part in parts:
+        if part in _UNION_BRANCHES:
+            continue
+        shown.append("*" if isinstance(part, str) and "prompt_logprobs" in shown else str(part))
+    return ".".join(shown)

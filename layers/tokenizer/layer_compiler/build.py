@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from derender.vocabulary import SUFFIX, Manifest, dump, load
+from derender.vocabulary import SUFFIX, Manifest, dump, load, read_manifest
 
 from .errors import BuildError
 from .proof import Proof, prove
@@ -54,8 +54,13 @@ def build(
             f"{_LONGEST_NAME} characters at most"
         )
     source = read_folder(folder)
-    content = _compile(source, name, origin or folder.resolve().name, licence)
     path = out / (name.replace("/", "--") + SUFFIX)
+    if path.is_file() and (other := read_manifest(path).name) != name:
+        raise BuildError(f"{path}: holds {other}; build {name} into another folder")
+    try:
+        content = _compile(source, name, origin or folder.resolve().name, licence)
+    except UnicodeEncodeError as error:
+        raise BuildError(f"{folder}: text that is no Unicode: {error}") from error
     try:
         out.mkdir(parents=True, exist_ok=True)
         # Not of the name of a vocabulary: until it is proven, nothing takes it for one.
@@ -69,6 +74,9 @@ def build(
         proof = None if vocabulary.tokenizer else prove(vocabulary, source.tokenizer)
         unproven.chmod(0o644)
         unproven.replace(path)
+    except OSError as error:
+        unproven.unlink()
+        raise BuildError(f"{path}: can't be written: {error.strerror}") from error
     except BaseException:
         unproven.unlink()
         raise
@@ -95,6 +103,6 @@ def _compile(source: Source, name: str, origin: str, licence: str | None) -> byt
         source_sha256=source.sha256,
         licence=licence,
     )
-    if rule == "tokenizers":
-        return dump(manifest, json.dumps(source.definition, ensure_ascii=False).encode())
-    return dump(manifest, pieces(rule, tokens, source.size))
+    own = pieces(source.definition, source.tokenizer, tokens, source.size)
+    library = json.dumps(source.definition, ensure_ascii=False).encode() if rule == "tokenizers" else b""
+    return dump(manifest, own, library)

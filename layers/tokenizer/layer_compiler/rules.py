@@ -6,13 +6,15 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tokenizers import Tokenizer
 
     from derender.vocabulary import Rule
 
 __all__ = ["byte_tokens", "pieces", "rule_of", "strips_leading_space"]
 
-_REPLACE_MARKER: Final = {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}
+_SPACE: Final = "\u2581"
+"""How SentencePiece writes a space."""
+_REPLACE_SPACE: Final = {"type": "Replace", "pattern": {"String": _SPACE}, "content": " "}
 _STRIP_LEADING: Final = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
 _BYTE_TOKEN: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
@@ -33,7 +35,7 @@ def rule_of(definition: dict[str, Any]) -> Rule:
     decoders = _decoders(definition)
     if [decoder["type"] for decoder in decoders] == ["ByteLevel"]:
         return "byte-level"
-    byte_fallback = [_REPLACE_MARKER, {"type": "ByteFallback"}, {"type": "Fuse"}]
+    byte_fallback = [_REPLACE_SPACE, {"type": "ByteFallback"}, {"type": "Fuse"}]
     if decoders in (byte_fallback, [*byte_fallback, _STRIP_LEADING]):
         return "byte-fallback"
     return "tokenizers"
@@ -44,16 +46,26 @@ def strips_leading_space(definition: dict[str, Any]) -> bool:
     return _STRIP_LEADING in _decoders(definition)
 
 
-def pieces(rule: Rule, tokens: dict[int, str], size: int) -> list[bytes]:
+def pieces(definition: dict[str, Any], tokenizer: Tokenizer, tokens: dict[int, str], size: int) -> list[bytes]:
     """Each id's own bytes; none for ids without a token.
 
     Args:
-        rule: How tokens become bytes; not "tokenizers".
+        definition: The tokenizer.json.
+        tokenizer: The same, loaded.
         tokens: Token id → its token, as in tokenizer.json.
         size: Number of ids.
     """
-    to_bytes: Callable[[str], bytes] = _byte_level if rule == "byte-level" else _sentence_piece
-    return [to_bytes(tokens[token_id]) if token_id in tokens else b"" for token_id in range(size)]
+    rule = rule_of(definition)
+    types = [decoder["type"] for decoder in _decoders(definition)]
+
+    def piece(token_id: int, token: str) -> bytes:
+        if "ByteLevel" in types:
+            return _byte_level(token)
+        if rule == "byte-fallback" or ("ByteFallback" in types and _BYTE_TOKEN.fullmatch(token)):
+            return _sentence_piece(token)
+        return _alone(tokenizer, token_id, token)
+
+    return [piece(token_id, tokens[token_id]) if token_id in tokens else b"" for token_id in range(size)]
 
 
 def byte_tokens(definition: dict[str, Any], tokens: dict[int, str]) -> tuple[int, ...]:
@@ -73,7 +85,16 @@ def _byte_level(token: str) -> bytes:
 
 def _sentence_piece(token: str) -> bytes:
     byte = _BYTE_TOKEN.fullmatch(token)
-    return bytes([int(byte[1], 16)]) if byte else token.replace("\u2581", " ").encode()
+    return bytes([int(byte[1], 16)]) if byte else token.replace(_SPACE, " ").encode()
+
+
+def _alone(tokenizer: Tokenizer, token_id: int, token: str) -> bytes:
+    """A token's text as the library decodes it, with the space it carries."""
+    text = tokenizer.decode([token_id], skip_special_tokens=False)
+    if token.startswith(_SPACE) and _SPACE not in text and not text.startswith(" "):
+        # Decoded alone, the token starts a text and loses its space.
+        text = " " + text
+    return text.encode()
 
 
 def _decoders(definition: dict[str, Any]) -> list[dict[str, Any]]:
