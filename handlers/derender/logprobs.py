@@ -27,8 +27,11 @@ __all__ = ["LogprobBytes", "LogprobWriter"]
 LogprobBytes = Literal["exact", "peer"]
 """What `bytes` are: the token's own, as the OpenAI API defines them; or those of its string, as in vLLM."""
 
-_CONTEXT: Final = 4
-"""Preceding tokens that are looked at for the beginning of a character, as in vLLM."""
+_CONTEXT: Final = 16
+"""Preceding tokens that are looked at for the beginning of a character. Characters that end and begin within
+one token make a chain of them."""
+_INVALID_CONTEXT: Final = 4
+"""The same where the bytes are no UTF-8, as in vLLM."""
 _KEPT_TOKENS: Final = 16_384
 
 
@@ -179,7 +182,7 @@ class LogprobWriter:
             try:
                 return data.decode()
             except UnicodeDecodeError:
-                if ending is None and ends_character(data):
+                if ending is None and count <= _INVALID_CONTEXT and ends_character(data):
                     ending = decode(self._vocabulary, token_ids)
         own = self._strings[token_id]
         return own if own or ending is None else ending

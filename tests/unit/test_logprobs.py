@@ -344,6 +344,14 @@ def test_a_given_token_is_no_context(client: Client) -> None:
     assert [entry["token"] for entry in chat(client, content)] == ["", "\ufffd", ""]
 
 
+def test_characters_that_chain_through_tokens_are_whole(serve: Serve) -> None:
+    """Each token ends one character and begins the next, after more tokens than a character has bytes."""
+    pieces = [b"\xf0", b"\x90", b"\x80", b"\x80\xe0", b"\xa0", b"\x80\xe2", b"\x88", b"\x9e"]
+    client = serve(served(vocabulary(pieces, eos_token_id=None, stop_token_ids=(), special_token_ids=())))
+    got = chat(client, entries(by_id, [[n] for n in range(len(pieces))]), list(range(len(pieces))))
+    assert [entry["token"] for entry in got] == [""] * 7 + ["\U00010000\u0800∞"]
+
+
 @given(
     text=st.text(min_size=1, max_size=12),
     sizes=st.lists(st.integers(1, 5), min_size=80, max_size=80),

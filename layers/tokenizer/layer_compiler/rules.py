@@ -98,6 +98,7 @@ def _alone(tokenizer: Tokenizer, token_id: int, token: str) -> bytes:
 
 
 def _decoders(definition: dict[str, Any]) -> list[dict[str, Any]]:
-    decoder = definition.get("decoder") or {"type": "None"}
+    """The decoders in order."""
+    decoder = definition.get("decoder") or {"type": None}
     decoders: list[dict[str, Any]] = decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]
     return decoders

@@ -38,7 +38,7 @@ class Source:
     tokenizer: Tokenizer
     """As transformers would load it, with the flags of tokenizer_config.json."""
     definition: dict[str, Any]
-    """Its tokenizer.json."""
+    """Its tokenizer.json, likewise."""
     size: int
     """Ids the model can emit: rows of its embedding table, and no less than the tokenizer names."""
     eos_token_id: int | None
@@ -115,9 +115,12 @@ def read_folder(folder: Path) -> Source:
     try:
         tokenizer = Tokenizer.from_str(json.dumps(definition))
         vocab = tokenizer.get_vocab(with_added_tokens=True)
+        # As the library writes it: it reads shorter forms, too.
+        decoder = tokenizer.decoder and json.loads(tokenizer.decoder.__getstate__())
     except Exception as error:
         # A bare Exception is what the library raises.
         raise BuildError(f"{path}: the tokenizers library refuses it: {error}") from error
+    definition["decoder"] = decoder
     size = max(config.vocab_size or 0, max(vocab.values(), default=-1) + 1)
     if not 0 < size <= MAX_SIZE:
         raise BuildError(f"{path}: {size} ids; a vocabulary has from 1 to {MAX_SIZE}")
