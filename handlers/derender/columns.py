@@ -80,11 +80,9 @@ def _read(path: str, choice: GenerateChoice, candidates: int | None, size: int) 
         if entry.top_logprobs:
             rows += entry.top_logprobs[:candidates]
         ends.append(len(rows))
-    tokens, token_ids = _tokens(path, rows)
-    if token_ids:
-        for token_id in (max(token_ids), min(token_ids)):
-            if not 0 <= token_id < size:
-                raise out_of_vocabulary(path, token_id, size)
+    tokens, token_ids = _tokens(path, rows, size)
+    if token_ids and (highest := max(token_ids)) >= size:
+        raise out_of_vocabulary(path, highest, size)
     return Columns(
         tokens,
         [row.logprob for row in rows],
@@ -94,35 +92,46 @@ def _read(path: str, choice: GenerateChoice, candidates: int | None, size: int) 
     )
 
 
-def _tokens(path: str, rows: Sequence[LogprobCandidate]) -> tuple[list[Token], list[int]]:
+def _tokens(path: str, rows: Sequence[LogprobCandidate], size: int) -> tuple[list[Token], list[int]]:
     """The token that each entry names, in whichever form; and the ids among them."""
     named = [row.token_id for row in rows]
-    if None in named:
-        by_text = [row for row in rows if row.token_id is None]
-        texts = [row.token for row in by_text if row.token is not None]
-        if len(texts) < len(by_text):
-            raise BadRequest("an entry has neither token_id nor token", param=path)
-        numbers = iter(_placeholders(texts))
-        named = [next(numbers) if token_id is None else token_id for token_id in named]
-    if None in named:
-        tokens = [
-            GivenToken(row.token or "", None if row.bytes is None else tuple(row.bytes))
-            if token_id is None
-            else token_id
-            for token_id, row in zip(named, rows, strict=True)
-        ]
-        return tokens, [token_id for token_id in named if token_id is not None]
-    return cast("list[Token]", named), cast("list[int]", named)
+    if None not in named:
+        return cast("list[Token]", named), cast("list[int]", named)
+    unnamed = [row for row in rows if row.token_id is None]
+    texts = [row.token for row in unnamed if row.token is not None]
+    if len(texts) < len(unnamed):
+        raise BadRequest("an entry has neither token_id nor token", param=path)
+    numbers = _placeholders(texts)
+    lowest = min((number for number in numbers if number is not None), default=0)
+    if lowest < 0:
+        raise out_of_vocabulary(path, lowest, size)
+    if len(unnamed) == len(rows) and None not in numbers:
+        return cast("list[Token]", numbers), cast("list[int]", numbers)
+    given = (
+        GivenToken(row.token or "", None if row.bytes is None else tuple(row.bytes))
+        if number is None
+        else number
+        for row, number in zip(unnamed, numbers, strict=True)
+    )
+    tokens = [next(given) if token_id is None else token_id for token_id in named]
+    return tokens, [token for token in tokens if not isinstance(token, GivenToken)]
 
 
-def _placeholders(texts: list[str]) -> Sequence[int | None]:
+def _placeholders(texts: list[str]) -> list[int | None]:
     """`token_id:N` → N, and None for every other text."""
-    if all(text.startswith(_PREFIX) for text in texts):
-        # Almost always all are: then one parser reads all numbers.
+    # Almost always all are placeholders: then one parser reads all numbers. They are if, one a line, each line
+    # begins with the prefix, and it stands nowhere else.
+    lines = "\n".join(texts)
+    numbers = lines.replace(_PREFIX, "")
+    if (
+        lines.startswith(_PREFIX)
+        and lines.count("\n") == lines.count(f"\n{_PREFIX}") == len(texts) - 1
+        and len(lines) - len(numbers) == len(_PREFIX) * len(texts)
+    ):
         try:
-            numbers = orjson.loads(f"[{','.join(text[len(_PREFIX) :] for text in texts)}]")
+            token_ids = orjson.loads(f"[{numbers.replace(chr(10), ',')}]")
         except orjson.JSONDecodeError:
-            numbers = []
-        if len(numbers) == len(texts) and set(map(type, numbers)) == {int}:
-            return cast("list[int]", numbers)
+            token_ids = []
+        if len(token_ids) == len(texts) and set(map(type, token_ids)) == {int}:
+            return cast("list[int | None]", token_ids)
     return [int(number[1]) if (number := _PLACEHOLDER.fullmatch(text)) else None for text in texts]

@@ -28,7 +28,7 @@ class LogprobCandidate(msgspec.Struct, frozen=True, gc=False):
     """
 
     logprob: float
-    token_id: int | None = None
+    token_id: Annotated[int, msgspec.Meta(ge=0)] | None = None
     token: str | None = None
     bytes: list[int] | None = None
 
