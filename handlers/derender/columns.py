@@ -97,15 +97,16 @@ def _tokens(path: str, rows: Sequence[LogprobCandidate], size: int) -> tuple[lis
     named = [row.token_id for row in rows]
     if None not in named:
         return cast("list[Token]", named), cast("list[int]", named)
-    unnamed = [row for row in rows if row.token_id is None]
-    texts = [row.token for row in unnamed if row.token is not None]
-    if len(texts) < len(unnamed):
+    unnamed = rows if named.count(None) == len(rows) else [row for row in rows if row.token_id is None]
+    texts = [row.token for row in unnamed]
+    if None in texts:
         raise BadRequest("an entry has neither token_id nor token", param=path)
-    numbers = _placeholders(texts)
-    lowest = min((number for number in numbers if number is not None), default=0)
+    numbers = _placeholders(cast("list[str]", texts))
+    known = numbers if None not in numbers else [number for number in numbers if number is not None]
+    lowest = min(cast("list[int]", known), default=0)
     if lowest < 0:
         raise out_of_vocabulary(path, lowest, size)
-    if len(unnamed) == len(rows) and None not in numbers:
+    if unnamed is rows and known is numbers:
         return cast("list[Token]", numbers), cast("list[int]", numbers)
     given = (
         GivenToken(row.token or "", None if row.bytes is None else tuple(row.bytes))
@@ -120,16 +121,12 @@ def _tokens(path: str, rows: Sequence[LogprobCandidate], size: int) -> tuple[lis
 def _placeholders(texts: list[str]) -> list[int | None]:
     """`token_id:N` → N, and None for every other text."""
     # Almost always all are placeholders: then one parser reads all numbers. They are if, one a line, each line
-    # begins with the prefix, and it stands nowhere else.
+    # begins with the prefix and goes on as a number.
     lines = "\n".join(texts)
-    numbers = lines.replace(_PREFIX, "")
-    if (
-        lines.startswith(_PREFIX)
-        and lines.count("\n") == lines.count(f"\n{_PREFIX}") == len(texts) - 1
-        and len(lines) - len(numbers) == len(_PREFIX) * len(texts)
-    ):
+    numbers = lines.split(f"\n{_PREFIX}")
+    if lines.startswith(_PREFIX) and lines.count("\n") == len(texts) - 1 == len(numbers) - 1:
         try:
-            token_ids = orjson.loads(f"[{numbers.replace(chr(10), ',')}]")
+            token_ids = orjson.loads(f"[{','.join(numbers)[len(_PREFIX) :]}]")
         except orjson.JSONDecodeError:
             token_ids = []
         if len(token_ids) == len(texts) and set(map(type, token_ids)) == {int}:

@@ -32,7 +32,7 @@ _CONTEXT: Final = 16
 one token make a chain of them."""
 _INVALID_CONTEXT: Final = 4
 """The same where the bytes are no UTF-8, as in vLLM."""
-_KEPT_TOKENS: Final = 16_384
+_KEPT_TOKENS: Final = 32_768
 
 
 class LogprobWriter:

@@ -344,6 +344,30 @@ def test_a_given_token_is_no_context(client: Client) -> None:
     assert [entry["token"] for entry in chat(client, content)] == ["", "\ufffd", ""]
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["token_id:0\ntoken_id:1", ""],
+        ["token_id:token_id:0", "1"],
+        ["token_id:0,1", "token_id:0"],
+        ["token_id:0", "\ntoken_id:1"],
+        ["token_id:[0]", "token_id:0"],
+        ["token_id:true", "token_id:0"],
+        ["token_id:", "token_id:0"],
+        ["", ""],
+    ],
+)
+def test_text_that_only_resembles_placeholders_is_passed_on(
+    serve: Serve, bytes_vocabulary: Vocabulary, texts: list[str]
+) -> None:
+    content = [{"token": text, "logprob": -1.0, "bytes": None} for text in texts]
+    got = chat(serve(served(bytes_vocabulary)), content)
+    whole = [text.removeprefix("token_id:") == "0" for text in texts]
+    assert [entry["token"] == text for entry, text in zip(got, texts, strict=True)] == [
+        not each for each in whole
+    ]
+
+
 def test_characters_that_chain_through_tokens_are_whole(serve: Serve) -> None:
     """Each token ends one character and begins the next, after more tokens than a character has bytes."""
     pieces = [b"\xf0", b"\x90", b"\x80", b"\x80\xe0", b"\xa0", b"\x80\xe2", b"\x88", b"\x9e"]
