@@ -79,8 +79,11 @@ def create_app(model: ServedModel, *, max_body_bytes: int) -> FastAPI:
             raise
         except ClientDisconnect:
             return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
-        except Exception as error:
-            raise _unexpected(error) from None
+        except BaseException as error:
+            # A panic of the tokenizers library is no Exception.
+            if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+                raise _unexpected(error) from None
+            raise
 
     @app.post("/v1/chat/completions/derender", summary="Derender a chat completion")
     async def chat_completions(request: Request) -> Response:
@@ -136,7 +139,7 @@ async def _http_error(_: Request, error: Exception) -> Response:
     return response
 
 
-def _unexpected(error: Exception) -> HTTPException:
+def _unexpected(error: BaseException) -> HTTPException:
     # Only where it happened: the message, and what the lines work on, may be what was generated.
     places = "".join(traceback.format_tb(error.__traceback__))
     logger.error("unexpected %s\n%s", type(error).__name__, places)

@@ -6,6 +6,7 @@ An answer holds thousands of candidates: what is done with them is done to whole
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import orjson
@@ -80,9 +81,11 @@ def _read(path: str, choice: GenerateChoice, candidates: int | None, size: int) 
         if entry.top_logprobs:
             rows += entry.top_logprobs[:candidates]
         ends.append(len(rows))
-    tokens, token_ids = _tokens(path, rows, size)
-    if token_ids and (highest := max(token_ids)) >= size:
-        raise out_of_vocabulary(path, highest, size)
+    tokens, token_ids = _tokens(path, rows, ends)
+    if token_ids:
+        for token_id in (max(token_ids), min(token_ids)):
+            if not 0 <= token_id < size:
+                raise out_of_vocabulary(_place(path, ends, tokens.index(token_id)), token_id, size)
     return Columns(
         tokens,
         [row.logprob for row in rows],
@@ -92,7 +95,7 @@ def _read(path: str, choice: GenerateChoice, candidates: int | None, size: int) 
     )
 
 
-def _tokens(path: str, rows: Sequence[LogprobCandidate], size: int) -> tuple[list[Token], list[int]]:
+def _tokens(path: str, rows: Sequence[LogprobCandidate], ends: Sequence[int]) -> tuple[list[Token], list[int]]:
     """The token that each entry names, in whichever form; and the ids among them."""
     named = [row.token_id for row in rows]
     if None not in named:
@@ -100,13 +103,11 @@ def _tokens(path: str, rows: Sequence[LogprobCandidate], size: int) -> tuple[lis
     unnamed = rows if named.count(None) == len(rows) else [row for row in rows if row.token_id is None]
     texts = [row.token for row in unnamed]
     if None in texts:
-        raise BadRequest("an entry has neither token_id nor token", param=path)
+        nameless = next(n for n, row in enumerate(rows) if row.token_id is None and row.token is None)
+        place = _place(path, ends, nameless)
+        raise BadRequest(f"{place} has neither token_id nor token", param=place)
     numbers = _placeholders(cast("list[str]", texts))
-    known = numbers if None not in numbers else [number for number in numbers if number is not None]
-    lowest = min(cast("list[int]", known), default=0)
-    if lowest < 0:
-        raise out_of_vocabulary(path, lowest, size)
-    if unnamed is rows and known is numbers:
+    if unnamed is rows and None not in numbers:
         return cast("list[Token]", numbers), cast("list[int]", numbers)
     given = (
         GivenToken(row.token or "", None if row.bytes is None else tuple(row.bytes))
@@ -118,13 +119,25 @@ def _tokens(path: str, rows: Sequence[LogprobCandidate], size: int) -> tuple[lis
     return tokens, [token for token in tokens if not isinstance(token, GivenToken)]
 
 
+def _place(path: str, ends: Sequence[int], row: int) -> str:
+    """Where in the request a token is that stands at a place of the columns."""
+    entry = bisect_right(ends, row)
+    candidate = row - (ends[entry - 1] if entry else 0)
+    of_candidate = f".top_logprobs.{candidate - 1}" if candidate else ""
+    return f"{path}.content.{entry}{of_candidate}"
+
+
 def _placeholders(texts: list[str]) -> list[int | None]:
     """`token_id:N` → N, and None for every other text."""
     # Almost always all are placeholders: then one parser reads all numbers. They are if, one a line, each line
-    # begins with the prefix and goes on as a number.
+    # begins with the prefix and goes on as a number, with none of the space that the parser would pass over.
     lines = "\n".join(texts)
     numbers = lines.split(f"\n{_PREFIX}")
-    if lines.startswith(_PREFIX) and lines.count("\n") == len(texts) - 1 == len(numbers) - 1:
+    if (
+        lines.startswith(_PREFIX)
+        and lines.count("\n") == len(texts) - 1 == len(numbers) - 1
+        and not any(space in lines for space in " \t\r")
+    ):
         try:
             token_ids = orjson.loads(f"[{','.join(numbers)[len(_PREFIX) :]}]")
         except orjson.JSONDecodeError:

@@ -208,7 +208,11 @@ def _library(
         window.append(token_id)
         unread += 1
         text = decode_window(window)
-        if text.endswith(REPLACEMENT) and unread < _LIBRARY_HELD:
+        if (
+            text.endswith(REPLACEMENT)
+            and not ends_character(vocabulary.pieces[token_id])
+            and unread < _LIBRARY_HELD
+        ):
             continue
         read = len(window) - unread
         before = decode_window(window[: read - begun])

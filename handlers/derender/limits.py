@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import orjson
+
 from .errors import BadRequest
 
 if TYPE_CHECKING:
@@ -26,8 +28,10 @@ __all__ = [
 
 MAX_STOP_STRINGS: Final = 64
 """Each is searched for in the whole text."""
-MAX_REPEATED: Final = 1_000_000
-"""Ids and logprobs of a prompt that are written again for each of its choices."""
+MAX_REPEATED: Final = 16 * 1024 * 1024
+"""Bytes of a prompt's ids and logprobs, which are written again for each of its choices."""
+_ID_BYTES: Final = 8
+"""Of an id in JSON, about."""
 MAX_DEPTH: Final = 100
 """Of JSON that is handed on; what is written nests a little deeper."""
 
@@ -76,9 +80,10 @@ def check_response(path: str, response: GenerateResponse, limits: Limits) -> Non
         _check_choice(f"{path}.choices.{place}", choice, limits)
     if response.prompt_logprobs is not None:
         _check_length(f"{path}.prompt_logprobs", len(response.prompt_logprobs), limits)
-        for position in response.prompt_logprobs:
-            if position:
-                _check_ids(f"{path}.prompt_logprobs", list(map(int, position)), limits)
+        for place, position in enumerate(response.prompt_logprobs):
+            highest = max(map(int, position), default=-1) if position else -1
+            if highest >= limits.vocabulary_size:
+                raise out_of_vocabulary(f"{path}.prompt_logprobs.{place}", highest, limits.vocabulary_size)
     check_prompt_token_ids(f"{path}.prompt_token_ids", response.prompt_token_ids, limits)
     for name in ("kv_transfer_params", "ec_transfer_params", "metrics", "prompt_logprobs"):
         _check_carried(f"{path}.{name}", getattr(response, name))
@@ -101,12 +106,16 @@ def check_repeated(path: str, response: GenerateResponse, *, return_token_ids: b
     Raises:
         BadRequest: Says how much is accepted.
     """
-    once = len(response.prompt_token_ids or ()) if return_token_ids else 0
-    once += sum(map(len, filter(None, response.prompt_logprobs or ())))
-    if once * len(response.choices) > MAX_REPEATED:
+    choices = len(response.choices)
+    if choices < 2:
+        return
+    once = _ID_BYTES * len(response.prompt_token_ids or ()) if return_token_ids else 0
+    if response.prompt_logprobs is not None:
+        once += len(orjson.dumps(response.prompt_logprobs))
+    if once * choices > MAX_REPEATED:
         raise BadRequest(
-            f"{path}: prompt_token_ids and prompt_logprobs are in each choice, {once} values in "
-            f"{len(response.choices)} choices; {MAX_REPEATED} in all are accepted",
+            f"{path}: prompt_token_ids and prompt_logprobs are in each choice, {once} bytes in {choices} "
+            f"choices; {MAX_REPEATED} in all are accepted",
             param=f"{path}.choices",
         )
 
@@ -162,7 +171,7 @@ def _check_length(path: str, length: int, limits: Limits) -> None:
 def _check_ids(path: str, token_ids: Sequence[int], limits: Limits) -> None:
     highest = max(token_ids)
     if highest >= limits.vocabulary_size:
-        raise out_of_vocabulary(path, highest, limits.vocabulary_size)
+        raise out_of_vocabulary(f"{path}.{token_ids.index(highest)}", highest, limits.vocabulary_size)
 
 
 def _check_carried(path: str, value: Json) -> None:

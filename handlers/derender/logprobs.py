@@ -5,8 +5,8 @@ What a token looks like without context follows from the vocabulary, and is made
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import islice
+from operator import sub
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import orjson
@@ -66,11 +66,9 @@ class LogprobWriter:
             ]
         for place, token_id, text in self._completed(tokens, ends):
             written[place] = self._write(token_id, text)
-        punctuation: list[bytes] = []
-        start = 0
-        for end in ends:
-            punctuation += _punctuation(end - start)
-            start = end
+        lengths = list(map(sub, ends, [0, *ends]))
+        after = {length: _punctuation(length) for length in set(lengths)}
+        punctuation = [each for length in lengths for each in after[length]]
         punctuation[-1] = punctuation[-1].removesuffix(b",")
         parts = [b""] * (3 * len(tokens))
         parts[0::3] = written
@@ -198,7 +196,6 @@ def _write_token(text: str, own: Sequence[int] | None) -> bytes:
     return b'{"token":%b,"bytes":%b,"logprob":' % (orjson.dumps(text), orjson.dumps(numbers))
 
 
-@cache
 def _punctuation(length: int) -> list[bytes]:
     """What follows each number of a position, the sampled token's and its candidates'."""
     if length == 1:

@@ -276,9 +276,9 @@ def metaspace_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def word_piece_tokenizer() -> Tokenizer:
+def word_piece_tokenizer(extra: Sequence[str] = ()) -> Tokenizer:
     """WordPiece (BERT): its decoder joins words, which fits neither rule."""
-    words = ["[UNK]", "[SEP]", "hello", "world", "play", "##ing", "##s", "!", ",", "."]
+    words = ["[UNK]", "[SEP]", "hello", "world", "play", "##ing", "##s", "!", ",", ".", *extra]
     tokenizer = Tokenizer(
         models.WordPiece({word: number for number, word in enumerate(words)}, unk_token=words[0])
     )

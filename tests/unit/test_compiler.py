@@ -612,3 +612,23 @@ def test_special_tokens_that_are_not_skipped_are_noticed(
     with pytest.raises(BuildError, match="decode to"):
         build(folder, "tiny", tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_sequences_within_sequences_are_one(tmp_path: Path) -> None:
+    definition = json.loads(byte_level_tokenizer().to_str())
+    definition["decoder"] = {"type": "Sequence", "decoders": [definition["decoder"]]}
+    definition["decoder"] = {"type": "Sequence", "decoders": [definition["decoder"]]}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(definition), encoding="utf-8")
+    path, proof, _ = build(tmp_path, "tiny", tmp_path / "out")
+    assert proof is not None
+    assert load(path).manifest.rule == "byte-level"
+
+
+def test_a_panic_of_the_library_is_a_refusal(tmp_path: Path) -> None:
+    definition = json.loads(sentence_piece_tokenizer(strip=False).to_str())
+    strip = {"type": "Strip", "content": " ", "start": 1, "stop": 1}
+    definition["decoder"]["decoders"].append(strip)
+    definition["model"]["vocab"]["\u2581"] = max(definition["model"]["vocab"].values()) + 1
+    (tmp_path / "tokenizer.json").write_text(json.dumps(definition), encoding="utf-8")
+    with pytest.raises(BuildError, match="fails to decode"):
+        build(tmp_path, "tiny", tmp_path / "out")

@@ -472,3 +472,10 @@ def test_a_state_is_not_used_up(bytes_vocabulary: Vocabulary, token_ids: list[in
     first = detokenize(bytes_vocabulary, state, token_ids)
     assert detokenize(bytes_vocabulary, state, token_ids) == first
     assert REPLACEMENT not in first[0] or token_ids
+
+
+def test_the_library_shows_a_replacement_character_that_the_model_wrote() -> None:
+    tokenizer = word_piece_tokenizer(extra=("\ufffd",))
+    ids = [id_of(tokenizer, "hello"), id_of(tokenizer, "\ufffd")]
+    text, state = detokenize(library(tokenizer, special_token_ids=(0, 1)), DetokenizerState(), ids)
+    assert (text, state.unread) == ("hello \ufffd", 0)

@@ -354,6 +354,9 @@ def test_a_given_token_is_no_context(client: Client) -> None:
         ["token_id:[0]", "token_id:0"],
         ["token_id:true", "token_id:0"],
         ["token_id:", "token_id:0"],
+        ["token_id: 0"],
+        ["token_id:0\t", "token_id:0"],
+        ["token_id:0\r"],
         ["", ""],
     ],
 )

@@ -899,16 +899,52 @@ def test_very_many_stop_strings_are_refused(client: Client, path: str) -> None:
     assert error["param"] == f"{ASKED[path]}.stop"
 
 
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ([{"token_id": 1, "logprob": -1.0}, {"token_id": SIZE, "logprob": -1.0}], "1"),
+        ([{"token_id": 1, "logprob": -1.0}, {"token": "token_id:-1", "logprob": -1.0}], "1"),
+        ([{"token_id": 1, "logprob": -1.0}, {"logprob": -1.0}], "1"),
+        (
+            [
+                {"token_id": 1, "logprob": -1.0},
+                {"token_id": 1, "logprob": -1.0, "top_logprobs": [{"token_id": 1, "logprob": -1.0}] * 2},
+                {
+                    "token_id": 1,
+                    "logprob": -1.0,
+                    "top_logprobs": [{"token_id": 1, "logprob": -1.0}, {"token_id": SIZE, "logprob": -1.0}],
+                },
+            ],
+            "2.top_logprobs.1",
+        ),
+        ([{"token": "a", "logprob": -1.0, "bytes": [256]}], "0.bytes.0"),
+        ([{"token": "a", "logprob": -1.0, "bytes": [2**70]}], "0.bytes.0"),
+    ],
+)
+@both
+def test_an_error_names_the_entry(client: Client, path: str, content: Any, place: str) -> None:
+    response = generated([1], logprobs={"content": content})
+    name = "generate_response" if path == CHAT else "generate_responses"
+    error = bad_request(client, path, {name: response if path == CHAT else [response]})
+    within_name = name if path == CHAT else f"{name}.0"
+    assert error["param"] == f"{within_name}.choices.0.logprobs.content.{place}"
+
+
 def test_a_prompt_is_not_repeated_without_bound(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each bound holds, but their product does not: three choices would each repeat the prompt."""
     response = {**generated([1]), "choices": [{"index": n, "token_ids": [1]} for n in range(3)]}
     ids = {**response, "prompt_token_ids": [1] * 10}
-    logprobs = {**response, "prompt_logprobs": [{"1": {"logprob": -1.0}, "2": {"logprob": -2.0}}] * 5}
-    for generate_response, asked in ((ids, {"return_token_ids": True}), (logprobs, {})):
+    cases: tuple[tuple[dict[str, Any], dict[str, Any], int], ...] = (
+        ({**response, "prompt_token_ids": [1] * 10}, {"return_token_ids": True}, 80),
+        ({**response, "prompt_logprobs": [None] * 10}, {}, len("[" + "null," * 9 + "null]")),
+        ({**response, "prompt_logprobs": [{}] * 10}, {}, len("[" + "{}," * 9 + "{}]")),
+        ({**response, "prompt_logprobs": [{"1": {"x": "A" * 99}}]}, {}, len('[{"1":{"x":""}}]') + 99),
+    )
+    for generate_response, asked, once in cases:
         body = {"generate_responses": [generate_response], "completion_request": asked}
-        monkeypatch.setattr(limits_module, "MAX_REPEATED", 30)
+        monkeypatch.setattr(limits_module, "MAX_REPEATED", 3 * once)
         assert client.completions(body).status == 200
-        monkeypatch.setattr(limits_module, "MAX_REPEATED", 29)
+        monkeypatch.setattr(limits_module, "MAX_REPEATED", 3 * once - 1)
         error = bad_request(client, COMPLETIONS, body)
         assert error["param"] == "generate_responses.0.choices"
     assert client.completions({"generate_responses": [ids]}).status == 200

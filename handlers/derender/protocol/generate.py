@@ -30,7 +30,7 @@ class LogprobCandidate(msgspec.Struct, frozen=True, gc=False):
     logprob: float
     token_id: Annotated[int, msgspec.Meta(ge=0)] | None = None
     token: str | None = None
-    bytes: list[int] | None = None
+    bytes: list[Annotated[int, msgspec.Meta(ge=0, le=255)]] | None = None
 
 
 class LogprobEntry(LogprobCandidate, frozen=True, gc=False):
@@ -48,7 +48,10 @@ _CANDIDATE_SCHEMA: Final[dict[str, Any]] = {
     "logprob": {"type": "number", "description": "Natural logarithm of the probability."},
     "rank": {"type": "integer", "description": "Rank among all tokens; accepted, not used."},
     "bytes": {
-        "anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}],
+        "anyOf": [
+            {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 255}},
+            {"type": "null"},
+        ],
         "description": "Passed on with a `token` that is no placeholder, otherwise not used.",
     },
 }

@@ -61,6 +61,9 @@ def build(
         content = _compile(source, name, origin or folder.resolve().name, licence)
     except UnicodeEncodeError as error:
         raise BuildError(f"{folder}: text that is no Unicode: {error}") from error
+    except BaseException as error:
+        _refuse_panic(folder, error)
+        raise
     try:
         out.mkdir(parents=True, exist_ok=True)
         # Not of the name of a vocabulary: until it is proven, nothing takes it for one.
@@ -77,10 +80,17 @@ def build(
     except OSError as error:
         unproven.unlink()
         raise BuildError(f"{path}: can't be written: {error.strerror}") from error
-    except BaseException:
+    except BaseException as error:
         unproven.unlink()
+        _refuse_panic(folder, error)
         raise
     return Built(path, proof, source.unknown)
+
+
+def _refuse_panic(folder: Path, error: BaseException) -> None:
+    # What the tokenizers library raises for a fault of its own is no Exception.
+    if type(error).__name__ == "PanicException":
+        raise BuildError(f"{folder}: the tokenizers library fails to decode: {error}") from error
 
 
 def _compile(source: Source, name: str, origin: str, licence: str | None) -> bytes:

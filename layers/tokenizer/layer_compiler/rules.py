@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tokenizers import Tokenizer
 
     from derender.vocabulary import Rule
@@ -98,7 +100,13 @@ def _alone(tokenizer: Tokenizer, token_id: int, token: str) -> bytes:
 
 
 def _decoders(definition: dict[str, Any]) -> list[dict[str, Any]]:
-    """The decoders in order."""
-    decoder = definition.get("decoder") or {"type": None}
-    decoders: list[dict[str, Any]] = decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]
-    return decoders
+    """The decoders in order, those of sequences within sequences too."""
+    return list(_flat(definition.get("decoder") or {"type": None}))
+
+
+def _flat(decoder: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if decoder["type"] != "Sequence":
+        yield decoder
+        return
+    for each in decoder["decoders"]:
+        yield from _flat(each)
