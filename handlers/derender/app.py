@@ -22,6 +22,7 @@ from .errors import DerenderError
 from .protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
 from .protocol.openai import Error, ErrorResponse, Model, ModelList, Version
 from .protocol.reading import read
+from .vocabulary import is_panic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,8 +81,7 @@ def create_app(model: ServedModel, *, max_body_bytes: int) -> FastAPI:
         except ClientDisconnect:
             return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
         except BaseException as error:
-            # A panic of the tokenizers library is no Exception.
-            if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            if isinstance(error, Exception) or is_panic(error):
                 raise _unexpected(error) from None
             raise
 

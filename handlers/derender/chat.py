@@ -47,7 +47,7 @@ def derender_chat(request: ChatDerenderRequest, model: ServedModel, created: int
                 logprobs=choice.generated.logprobs and model.logprobs.chat(entries),
                 finish_reason=choice.generated.finish_reason or "stop",
                 stop_reason=choice.stop_reason,
-                token_ids=choice.token_ids if client.return_token_ids else None,
+                token_ids=choice.generated.token_ids if client.return_token_ids else None,
                 routed_experts=choice.generated.routed_experts,
                 weight_versions=choice.generated.weight_versions,
             )

@@ -24,7 +24,6 @@ class DecodedChoice(NamedTuple):
     """A complete generation with its text."""
 
     generated: GenerateChoice
-    token_ids: list[int]
     text: str
     stop_reason: StopReason
 
@@ -69,7 +68,7 @@ def _decode(
     if strings:
         text, found = cut_stop_string(text, exempt, strings, include=client.include_stop_str_in_output)
         stop_reason = found or stop_reason
-    return DecodedChoice(choice, token_ids, text, stop_reason)
+    return DecodedChoice(choice, text, stop_reason)
 
 
 def usage(prompt_tokens: int, responses: Sequence[GenerateResponse]) -> Usage:

@@ -156,6 +156,13 @@ def dump(manifest: Manifest, pieces: Sequence[bytes], tokenizer_json: bytes = b"
     return MAGIC + struct.pack("<II", FORMAT_VERSION, zlib.crc32(checked)) + checked
 
 
+def is_panic(error: BaseException) -> bool:
+    """Whether an error is a panic of the `tokenizers` library: what it raises for a fault of its own, and no
+    Exception.
+    """
+    return type(error).__name__ == "PanicException"
+
+
 def files(folder: Path) -> list[Path]:
     """The vocabulary files in a folder, by name.
 

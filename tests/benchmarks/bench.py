@@ -14,18 +14,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from rich.console import Console
-from rich.table import Table
 from tokenizers import Tokenizer
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "handlers"), str(ROOT / "layers" / "tokenizer")]
 
-
 from tests.benchmarks import cold  # noqa: E402
+from tests.benchmarks.cold import TOKENS, Row, show  # noqa: E402
+from tests.benchmarks.runtime import CHAT, http_event  # noqa: E402
 
 from derender.detokenizer import DetokenizerState, detokenize  # noqa: E402
 from derender.vocabulary import load  # noqa: E402
@@ -36,9 +35,7 @@ from layer_compiler.corpus import TEXTS  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TOKENS = 595
 CANDIDATES = 20
-CHAT = "/v1/chat/completions/derender"
 COMPLETIONS = "/v1/completions/derender"
 
 LOAD = """
@@ -56,17 +53,6 @@ start = time.perf_counter()
 Tokenizer.from_file(sys.argv[1])
 print(time.perf_counter() - start)
 """
-
-
-class Row(NamedTuple):
-    """One line of the table."""
-
-    measure: str
-    ours: str
-    against: str
-    theirs: str
-    ratio: str
-    goal: str
 
 
 def in_turns(rounds: int, *functions: Callable[[], object]) -> list[float]:
@@ -87,23 +73,6 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:.2f} ms"
 
 
-def event(path: str, body: bytes) -> dict[str, Any]:
-    """An API Gateway HTTP API event that posts a body."""
-    return {
-        "version": "2.0",
-        "routeKey": "$default",
-        "rawPath": path,
-        "rawQueryString": "",
-        "headers": {"content-type": "application/json", "host": "localhost"},
-        "requestContext": {
-            "http": {"method": "POST", "path": path, "sourceIp": "127.0.0.1"},
-            "stage": "$default",
-        },
-        "body": body.decode(),
-        "isBase64Encoded": False,
-    }
-
-
 def choice(rng: random.Random, token_ids: list[int], form: str, vocabulary: int) -> dict[str, Any]:
     """A generated choice with candidates, as generate servers send it."""
 
@@ -119,11 +88,6 @@ def choice(rng: random.Random, token_ids: list[int], form: str, vocabulary: int)
         others = [candidate(rng.randrange(vocabulary), rank) for rank in range(2, CANDIDATES + 1)]
         content.append({**sampled, "top_logprobs": [sampled, *others]})
     return {"index": 0, "token_ids": token_ids, "finish_reason": "stop", "logprobs": {"content": content}}
-
-
-def cold_rows(rounds: int) -> list[Row]:
-    """Start and memory through the runtime interface emulator."""
-    return [Row(*row) for row in cold.rows(rounds)]
 
 
 def load_rows(rounds: int, name: str, folder: Path, file: Path, goal: str) -> list[Row]:
@@ -194,7 +158,7 @@ def request_rows(rounds: int) -> list[Row]:
     )
 
     plain = {"request_id": "r", "choices": [{"index": 0, "token_ids": token_ids, "finish_reason": "stop"}]}
-    plain_event = event(CHAT, orjson.dumps({"generate_response": plain}))
+    plain_event = http_event(CHAT, orjson.dumps({"generate_response": plain}).decode())
     (ours,) = in_turns(rounds * 10, lambda: handler(plain_event, None))  # type: ignore[arg-type]
     rows = [
         Row(
@@ -208,7 +172,7 @@ def request_rows(rounds: int) -> list[Row]:
     ]
     for name, path, request in cases:
         body = orjson.dumps(request)
-        posted = event(path, body)
+        posted = http_event(path, body.decode())
         response = handler(posted, None)  # type: ignore[arg-type]
         answer = orjson.loads(response["body"])
         if response["statusCode"] != 200:
@@ -248,7 +212,7 @@ def main() -> None:
 
     qwen3, gemma3 = layer("qwen3"), layer("gemma3")
     rows = [
-        *cold_rows(options.rounds),
+        *cold.rows(options.rounds),
         *load_rows(options.rounds, "Qwen3", *qwen3, goal="15 ms"),
         *load_rows(options.rounds, "Gemma 3", *gemma3, goal="25 ms"),
         *decode_rows(options.rounds, "Qwen3", *qwen3),
@@ -258,12 +222,7 @@ def main() -> None:
     if options.json:
         print(json.dumps([row._asdict() for row in rows], indent=2))
         return
-    table = Table(header_style="bold")
-    for column in ("measure", "derender", "against", "", "ratio", "goal"):
-        table.add_column(column, justify="left" if column in ("measure", "against") else "right")
-    for row in rows:
-        table.add_row(*row)
-    Console(width=140).print(table)
+    show(rows)
 
 
 if __name__ == "__main__":

@@ -28,9 +28,9 @@ sys.path.insert(0, str(ROOT))
 from tests.benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["Row", "cold_start", "memory", "rows"]
+__all__ = ["TOKENS", "Row", "cold_start", "memory", "rows", "show"]
 
 TOKENS: Final = 595
 REQUESTS: Final = 100
@@ -158,16 +158,21 @@ def _kilobytes(file: Path, field: str) -> float:
     raise RuntimeError(f"{file} has no {field}")
 
 
+def show(found: Iterable[Row]) -> None:
+    """Print rows as a table."""
+    table = Table(header_style="bold")
+    for column in ("measure", "derender", "against", "", "ratio", "goal"):
+        table.add_column(column, justify="left" if column in ("measure", "against") else "right")
+    for row in found:
+        table.add_row(*row)
+    Console(width=140).print(table)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9, help="how often each is measured (%(default)s)")
-    table = Table(header_style="bold")
-    for column in ("measure", "derender", "against", "", "ratio", "goal"):
-        table.add_column(column, justify="left" if column in ("measure", "against") else "right")
-    for row in rows(parser.parse_args().rounds):
-        table.add_row(*row)
-    Console(width=120).print(table)
+    show(rows(parser.parse_args().rounds))
 
 
 if __name__ == "__main__":

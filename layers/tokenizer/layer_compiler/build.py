@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from derender.vocabulary import SUFFIX, Manifest, dump, load, read_manifest
+from derender.vocabulary import SUFFIX, Manifest, dump, is_panic, load, read_manifest
 
 from .errors import BuildError
 from .proof import Proof, prove
@@ -88,8 +88,7 @@ def build(
 
 
 def _refuse_panic(folder: Path, error: BaseException) -> None:
-    # What the tokenizers library raises for a fault of its own is no Exception.
-    if type(error).__name__ == "PanicException":
+    if is_panic(error):
         raise BuildError(f"{folder}: the tokenizers library fails to decode: {error}") from error
 
 
