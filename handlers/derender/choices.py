@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from .detokenizer import detokenize, start
+from .detokenizer import detokenize, held_text, start
+from .parsing.pieces import cut_pieces, piece_text, read_pieces
 from .protocol.openai import Usage
 from .stopping import cut_stop_string, drop_stop_token, stop_strings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .detokenizer import DetokenizerState
+    from .parsing.grammar import Grammar
+    from .parsing.pieces import Piece
     from .protocol.derender import ClientRequest
     from .protocol.generate import GenerateChoice, GenerateResponse
     from .stopping import StopReason
     from .vocabulary import Vocabulary
+
+    Read = Callable[[DetokenizerState, Sequence[int]], tuple[list[Piece], DetokenizerState]]
+    """Decodes ids, as the next of an output."""
 
 __all__ = ["DecodedChoice", "decode_choices", "usage"]
 
@@ -24,8 +30,14 @@ class DecodedChoice(NamedTuple):
     """A complete generation with its text."""
 
     generated: GenerateChoice
-    text: str
+    pieces: Sequence[Piece]
+    """Its text, and the markers in it where a parser looks for them."""
     stop_reason: StopReason
+
+    @property
+    def text(self) -> str:
+        """Its text, where no markers are looked for."""
+        return "".join(map(str, self.pieces))
 
 
 def decode_choices(
@@ -33,6 +45,7 @@ def decode_choices(
     response: GenerateResponse,
     prompt_token_ids: Sequence[int] | None,
     client: ClientRequest,
+    grammar: Grammar | None = None,
 ) -> list[DecodedChoice]:
     """Decode complete generations, each up to where it was stopped.
 
@@ -41,34 +54,61 @@ def decode_choices(
         response: The generate response, checked.
         prompt_token_ids: The prompt, or a suffix of it; the response's own where there is none.
         client: What the client asked.
+        grammar: What parses them, for the markers that it looks for.
     """
     prompt = response.prompt_token_ids if prompt_token_ids is None else prompt_token_ids
     # All choices continue the same prompt.
     state = start(vocabulary, prompt, skip_special_tokens=client.skip_special_tokens)
-    return [_decode(vocabulary, state, choice, client) for choice in response.choices]
+
+    def read(state: DetokenizerState, token_ids: Sequence[int]) -> tuple[list[Piece], DetokenizerState]:
+        if grammar is not None:
+            skip = client.skip_special_tokens
+            return read_pieces(vocabulary, grammar.markers, state, token_ids, skip_special_tokens=skip)
+        text, state = detokenize(vocabulary, state, token_ids, skip_special_tokens=client.skip_special_tokens)
+        return [text], state
+
+    decode = _decode_uncut if grammar and grammar.uncut else _decode
+    return [decode(vocabulary, state, choice, client, read) for choice in response.choices]
 
 
 def _decode(
-    vocabulary: Vocabulary, state: DetokenizerState, choice: GenerateChoice, client: ClientRequest
+    vocabulary: Vocabulary, state: DetokenizerState, choice: GenerateChoice, client: ClientRequest, read: Read
 ) -> DecodedChoice:
-    token_ids = choice.token_ids or []
     visible, stop_reason = drop_stop_token(
-        token_ids, choice.finish_reason, choice.stop_reason, client, vocabulary.manifest
+        choice.token_ids or [], choice.finish_reason, choice.stop_reason, client, vocabulary.manifest
     )
     strings = stop_strings(choice.finish_reason, choice.stop_reason, client)
-    exempt, text = 0, ""
+    exempt: list[Piece] = []
     if strings and client.min_tokens:
-        text, state = detokenize(
-            vocabulary, state, visible[: client.min_tokens], skip_special_tokens=client.skip_special_tokens
-        )
-        exempt = len(text)
+        exempt, state = read(state, visible[: client.min_tokens])
         visible = visible[client.min_tokens :]
-    rest, _ = detokenize(vocabulary, state, visible, skip_special_tokens=client.skip_special_tokens)
-    text += rest
+    rest, _ = read(state, visible)
+    pieces = exempt + rest
     if strings:
-        text, found = cut_stop_string(text, exempt, strings, include=client.include_stop_str_in_output)
-        stop_reason = found or stop_reason
-    return DecodedChoice(choice, text, stop_reason)
+        text, found = cut_stop_string(
+            piece_text(vocabulary, pieces),
+            len(piece_text(vocabulary, exempt)),
+            strings,
+            include=client.include_stop_str_in_output,
+        )
+        if found:
+            pieces, stop_reason = cut_pieces(vocabulary, pieces, len(text)), found
+    return DecodedChoice(choice, pieces, stop_reason)
+
+
+def _decode_uncut(
+    vocabulary: Vocabulary, state: DetokenizerState, choice: GenerateChoice, client: ClientRequest, read: Read
+) -> DecodedChoice:
+    """As it was generated; only the stop reason is that of the text that was stopped."""
+    stopped = _decode(vocabulary, state, choice, client, read)
+    token_ids: Sequence[int] = choice.token_ids or []
+    visible, _ = drop_stop_token(
+        token_ids, choice.finish_reason, choice.stop_reason, client, vocabulary.manifest
+    )
+    # A control token that ended it is no text.
+    ended = len(visible) < len(token_ids) and token_ids[-1] in vocabulary.special
+    pieces, state = read(state, visible if ended else token_ids)
+    return stopped._replace(pieces=[*pieces, held_text(state)])
 
 
 def usage(prompt_tokens: int, responses: Sequence[GenerateResponse]) -> Usage:

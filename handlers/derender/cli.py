@@ -62,6 +62,13 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--out", type=Path, required=True, help="folder to write to")
     build.add_argument("--licence", help="the tokenizer's licence, for people")
     build.add_argument("--source", help="where it came from, for people (the folder's name)")
+    for flag, variable in (
+        ("--tool-call-parser", "DERENDER_TOOL_CALL_PARSER"),
+        ("--reasoning-parser", "DERENDER_REASONING_PARSER"),
+    ):
+        build.add_argument(
+            flag, metavar="NAME", help=f"parser that {variable}=auto uses, under the name of vLLM's flag"
+        )
     build.set_defaults(run=_build)
 
     inspect = layers.add_parser("inspect", help="show what a layer holds")
@@ -102,7 +109,15 @@ def _build(options: argparse.Namespace) -> int:
     from layer_compiler import BuildError, build
 
     try:
-        built = build(options.folder, options.name, options.out, licence=options.licence, origin=options.source)
+        built = build(
+            options.folder,
+            options.name,
+            options.out,
+            licence=options.licence,
+            origin=options.source,
+            tool_call_parser=options.tool_call_parser,
+            reasoning_parser=options.reasoning_parser,
+        )
     except BuildError as error:
         print(f"derender: {error}", file=sys.stderr)
         return 1
@@ -140,12 +155,14 @@ def _describe(path: Path) -> None:
         ("rule", manifest.rule + (", first space dropped" if manifest.strip_leading_space else "")),
         ("ids", f"{manifest.size:,} ({manifest.named:,} named, {padding:,} padding)"),
         ("special", f"{len(manifest.special_token_ids):,} skipped ids"),
+        ("added", f"{len(manifest.added_token_ids):,} tokens"),
         ("end of text", _ids(manifest.eos_token_id, manifest.stop_token_ids)),
         ("max length", length),
         (
             "parsers",
             f"tools {manifest.tool_call_parser or 'none'}, reasoning {manifest.reasoning_parser or 'none'}",
         ),
+        ("response", "no template" if manifest.response_template is None else "template given"),
         ("licence", manifest.licence or "not given"),
         ("source", f"{manifest.source} (tokenizer.json sha256 {manifest.source_sha256[:16]}...)"),
     ):

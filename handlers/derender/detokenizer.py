@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .vocabulary import Rule, Vocabulary
 
-__all__ = ["DetokenizerState", "decode", "detokenize", "ends_character", "start"]
+__all__ = ["DetokenizerState", "decode", "detokenize", "ends_character", "held_text", "start"]
 
 REPLACEMENT: Final = "\ufffd"
 _PROMPT_TAIL: Final = 8
@@ -91,6 +91,11 @@ def detokenize(
     if not token_ids:
         return "", state
     return _RULES[vocabulary.manifest.rule](vocabulary, state, token_ids, skip_special_tokens)
+
+
+def held_text(state: DetokenizerState) -> str:
+    """What is held, as an output that ends there would show it."""
+    return (state.begun + state.pending).decode(errors="replace")
 
 
 def decode(vocabulary: Vocabulary, token_ids: Sequence[int]) -> str:

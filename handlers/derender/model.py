@@ -10,6 +10,7 @@ from .errors import ModelNotFound
 if TYPE_CHECKING:
     from .limits import Limits
     from .logprobs import LogprobWriter
+    from .parsing import Parsers
     from .vocabulary import Vocabulary
 
 __all__ = ["ServedModel"]
@@ -24,12 +25,14 @@ class ServedModel:
         vocabulary: Its vocabulary.
         limits: Bounds of a request.
         logprobs: Writes its logprobs.
+        parsers: Its parsers, where there are any.
     """
 
     names: tuple[str, ...]
     vocabulary: Vocabulary
     limits: Limits
     logprobs: LogprobWriter
+    parsers: Parsers | None
 
     def name(self, requested: str | None) -> str:
         """The name to answer with.

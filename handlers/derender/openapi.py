@@ -41,7 +41,7 @@ _OPERATIONS: Final[dict[tuple[str, str], tuple[type[WireModel] | None, type[Wire
     ("/v1/chat/completions/derender", "post"): (
         ChatDerenderRequest,
         ChatCompletion,
-        {"generate_response": _GENERATED, "prompt_tokens": 7},
+        {"generate_response": _GENERATED, "prompt_tokens": 7, "chat_request": {"messages": []}},
     ),
     ("/v1/completions/derender", "post"): (
         CompletionDerenderRequest,

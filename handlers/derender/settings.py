@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Final
 from .limits import Limits
 from .logprobs import LogprobWriter
 from .model import ServedModel
+from .parsing import REASONING_PARSERS, TOOL_CALL_PARSERS, ParserError, load_parsers
 from .vocabulary import VocabularyError, files, load, read_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from .logprobs import LogprobBytes
+    from .parsing import Parsers
+    from .vocabulary import Vocabulary
 
 __all__ = ["Settings", "SettingsError", "default_layer", "load_model"]
 
 LAMBDA_LAYER: Final = Path("/opt/tokenizer")
 """Where Lambda mounts the tokenizer layer."""
-PARSERS: Final = ("none", "auto")
-"""Parsers that exist. `auto` is what the layer's manifest names."""
+AUTO: Final = "auto"
+"""The parser that the layer's manifest names, if it names one."""
+NO_PARSER: Final = "none"
 DEFAULT_MAX_MODEL_LEN: Final = 131_072
 """Where neither a setting nor the layer says: the longest context in common use."""
 
@@ -50,8 +54,10 @@ class Settings:
     """Largest request body, after decompression."""
     logprob_bytes: LogprobBytes = "exact"
     """What `bytes` are in logprobs: `exact` or `peer`."""
-    tool_call_parser: str = "auto"
-    reasoning_parser: str = "auto"
+    tool_call_parser: str = AUTO
+    """Name of the tool-call parser, `none`, or `auto` for what the layer names."""
+    reasoning_parser: str = AUTO
+    """Name of the reasoning parser, likewise."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -75,8 +81,8 @@ class Settings:
             max_sequences=_integer(given, "max_sequences", cls.max_sequences, least=1),
             max_body_bytes=_integer(given, "max_body_bytes", cls.max_body_bytes, least=1),
             logprob_bytes=_logprob_bytes(given),
-            tool_call_parser=_parser(given, "tool_call_parser"),
-            reasoning_parser=_parser(given, "reasoning_parser"),
+            tool_call_parser=_parser(given, "tool_call_parser", TOOL_CALL_PARSERS),
+            reasoning_parser=_parser(given, "reasoning_parser", REASONING_PARSERS),
         )
 
 
@@ -99,15 +105,6 @@ def load_model(settings: Settings) -> ServedModel:
     except VocabularyError as error:
         raise SettingsError(f"DERENDER_LAYER: {error}") from error
     manifest = vocabulary.manifest
-    for setting, named in (
-        ("tool_call_parser", manifest.tool_call_parser),
-        ("reasoning_parser", manifest.reasoning_parser),
-    ):
-        if getattr(settings, setting) == "auto" and named is not None and named not in PARSERS:
-            raise SettingsError(
-                f"DERENDER_{setting.upper()} is auto and the layer names {named!r}, which does not exist here; "
-                f"it may be {' or '.join(PARSERS)}"
-            )
     return ServedModel(
         names=settings.served_model_name or (manifest.name,),
         vocabulary=vocabulary,
@@ -118,7 +115,27 @@ def load_model(settings: Settings) -> ServedModel:
             max_sequences=settings.max_sequences,
         ),
         logprobs=LogprobWriter(vocabulary, settings.logprob_bytes),
+        parsers=_parsers(settings, vocabulary),
     )
+
+
+def _parsers(settings: Settings, vocabulary: Vocabulary) -> Parsers | None:
+    named: dict[str, str | None] = {}
+    for name, layer, known in (
+        ("tool_call_parser", vocabulary.manifest.tool_call_parser, TOOL_CALL_PARSERS),
+        ("reasoning_parser", vocabulary.manifest.reasoning_parser, REASONING_PARSERS),
+    ):
+        chosen: str = getattr(settings, name)
+        if chosen == AUTO and layer not in (None, *known):
+            raise SettingsError(
+                f"DERENDER_{name.upper()} is auto and the layer names {layer!r}, which does not exist here; "
+                f"it may be {_choices(known)}"
+            )
+        named[name] = layer if chosen == AUTO else None if chosen == NO_PARSER else chosen
+    try:
+        return load_parsers(vocabulary, named["tool_call_parser"], named["reasoning_parser"])
+    except ParserError as error:
+        raise SettingsError(f"DERENDER_TOOL_CALL_PARSER, DERENDER_REASONING_PARSER: {error}") from error
 
 
 def _vocabulary_file(settings: Settings) -> Path:
@@ -158,8 +175,12 @@ def _logprob_bytes(given: Mapping[str, str]) -> LogprobBytes:
             raise SettingsError(f"DERENDER_LOGPROB_BYTES is {other!r}; it may be exact or peer")
 
 
-def _parser(given: Mapping[str, str], name: str) -> str:
-    value = given.get(name, "auto")
-    if value not in PARSERS:
-        raise SettingsError(f"DERENDER_{name.upper()} is {value!r}; it may be {' or '.join(PARSERS)}")
+def _parser(given: Mapping[str, str], name: str, known: Collection[str]) -> str:
+    value = given.get(name, AUTO)
+    if value not in (NO_PARSER, AUTO, *known):
+        raise SettingsError(f"DERENDER_{name.upper()} is {value!r}; it may be {_choices(known)}")
     return value
+
+
+def _choices(known: Collection[str]) -> str:
+    return f"{NO_PARSER}, {AUTO}, {', '.join(sorted(known))}"

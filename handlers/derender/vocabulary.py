@@ -24,7 +24,7 @@ import mmap
 import struct
 import zlib
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -41,6 +41,7 @@ __all__ = [
     "SUFFIX",
     "Manifest",
     "Rule",
+    "VersionError",
     "Vocabulary",
     "VocabularyError",
     "dump",
@@ -50,7 +51,7 @@ __all__ = [
 
 SUFFIX: Final = ".vocab"
 MAGIC: Final = b"derender"
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 MAX_SIZE: Final = 1 << 22
 """More ids than any model has; what claims more is damaged or hostile."""
 _HEADER: Final = struct.Struct("<8sIIII")
@@ -71,6 +72,10 @@ class VocabularyError(ValueError):
     """A vocabulary file that can't be used; the message names the file and says why."""
 
 
+class VersionError(VocabularyError):
+    """A vocabulary file of another format version; to be built again."""
+
+
 TokenId = Annotated[int, msgspec.Meta(ge=0, lt=MAX_SIZE)]
 
 
@@ -89,6 +94,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     stop_token_ids: tuple[TokenId, ...]
     """Every id that ends a generation: the model's generation configuration, and the primary one."""
     special_token_ids: tuple[TokenId, ...]
+    added_token_ids: tuple[TokenId, ...] = ()
+    """Ids of added tokens, special or not: what a parser may look for as a marker, whole in one id. Sorted."""
     byte_token_ids: tuple[TokenId, ...] = ()
     """Ids that stand for a single byte (byte-fallback)."""
     strip_leading_space: bool = False
@@ -96,6 +103,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     max_model_len: Annotated[int, msgspec.Meta(ge=1)] | None = None
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
+    response_template: dict[str, Any] | None = None
+    """How a response is parsed, as tokenizer_config.json says it (transformers' response templates)."""
     source: str
     """Where the tokenizer came from, for people."""
     source_sha256: str
@@ -131,6 +140,24 @@ class Vocabulary:
             from tokenizers import Tokenizer
 
             self.tokenizer = Tokenizer.from_buffer(bytes(blob[offsets[-1] :]))
+
+    def added_tokens(self) -> dict[str, int]:
+        """Text of each added token → its id, the lowest where several have the text.
+
+        The text is what the id decodes to: SentencePiece's "▁" is a space. A token that is empty, or whose
+        bytes are no UTF-8, is left out.
+        """
+        # Not kept: there may be thousands (6,415 of Gemma 3), and a parser looks for a few.
+        texts: dict[str, int] = {}
+        for token_id in self.manifest.added_token_ids:
+            piece = self.pieces[token_id] if token_id < self.manifest.size else b""
+            try:
+                text = piece.decode()
+            except UnicodeDecodeError:
+                continue
+            if text:
+                texts[text] = min(token_id, texts.get(text, token_id))
+        return texts
 
 
 def dump(manifest: Manifest, pieces: Sequence[bytes], tokenizer_json: bytes = b"") -> bytes:
@@ -232,7 +259,7 @@ def _header(path: Path, content: memoryview) -> tuple[int, int, int]:
         raise VocabularyError(f"{path}: not a compiled vocabulary")
     _, version, checksum, manifest_length, count = _HEADER.unpack_from(content)
     if version != FORMAT_VERSION:
-        raise VocabularyError(
+        raise VersionError(
             f"{path}: format version {version}, this program reads {FORMAT_VERSION}; build the layer again"
         )
     return checksum, manifest_length, count

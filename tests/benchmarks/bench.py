@@ -158,7 +158,7 @@ def request_rows(rounds: int) -> list[Row]:
     )
 
     plain = {"request_id": "r", "choices": [{"index": 0, "token_ids": token_ids, "finish_reason": "stop"}]}
-    plain_event = http_event(CHAT, orjson.dumps({"generate_response": plain}).decode())
+    plain_event = http_event(CHAT, orjson.dumps({"generate_response": plain, "chat_request": {}}).decode())
     (ours,) = in_turns(rounds * 10, lambda: handler(plain_event, None))  # type: ignore[arg-type]
     rows = [
         Row(

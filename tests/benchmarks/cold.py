@@ -144,7 +144,7 @@ def _runtime(task: Path) -> Runtime:
 def _answered(runtime: Runtime) -> None:
     token_ids = [*([9707, 11, 1879, 0] * TOKENS)[: TOKENS - 1], 151_645]
     choice = {"index": 0, "token_ids": token_ids, "finish_reason": "stop"}
-    body = {"generate_response": {"request_id": "chatcmpl-1", "choices": [choice]}}
+    body = {"generate_response": {"request_id": "chatcmpl-1", "choices": [choice]}, "chat_request": {}}
     answer = runtime.invoke(http_event(CHAT, json.dumps(body)))
     if answer.get("statusCode") != 200:
         raise RuntimeError(f"{answer}\n{runtime.logs}")

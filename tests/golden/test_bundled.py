@@ -20,7 +20,13 @@ def test_bundled_vocabulary_is_what_its_tokenizer_compiles_to(
     (bundled,) = DEFAULT.glob(f"*{SUFFIX}")
     manifest = read_manifest(bundled)
     compiled, *_ = layer_compiler.build(
-        tokenizer("qwen3"), manifest.name, tmp_path, licence=manifest.licence, origin=manifest.source
+        tokenizer("qwen3"),
+        manifest.name,
+        tmp_path,
+        licence=manifest.licence,
+        origin=manifest.source,
+        tool_call_parser=manifest.tool_call_parser,
+        reasoning_parser=manifest.reasoning_parser,
     )
     assert compiled.name == bundled.name
     assert read_manifest(compiled) == manifest

@@ -15,7 +15,7 @@ from functools import cache
 from itertools import product
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import pytest
 from tokenizers import Tokenizer
@@ -43,15 +43,17 @@ RECORDED: Final = {
     "qwen3-plain": (78, 130, 48),
 }
 TESTED: Final = {
-    # file: (tokenizer, paths). Parsers are of chat only: completions are plain text with them too.
+    # file: (tokenizer, paths)
     "deepseek-plain": ("deepseek_v3_peer", (CHAT, COMPLETIONS)),
     "gemma3-plain": ("gemma3", (CHAT, COMPLETIONS)),
-    "gptoss-harmony": ("gptoss", (COMPLETIONS,)),
+    "gptoss-harmony": ("gptoss", (CHAT, COMPLETIONS)),
     "llama2-plain": ("llama2", (CHAT, COMPLETIONS)),
     "llama3-plain": ("llama3_1", (CHAT, COMPLETIONS)),
-    "qwen3-hermes": ("qwen3", (COMPLETIONS,)),
+    "qwen3-hermes": ("qwen3", (CHAT, COMPLETIONS)),
     "qwen3-plain": ("qwen3", (CHAT, COMPLETIONS)),
 }
+PARSERS: Final = {"gptoss-harmony": ("openai", "openai_gptoss"), "qwen3-hermes": ("hermes", "qwen3")}
+"""file: parsers that the peer ran with. They are of chat only: completions are plain text with them too."""
 BYTE_LEVEL: Final = ("deepseek_v3", "gptoss", "llama3_1", "qwen3")
 """Tokenizers that write bytes as characters; the others write spaces as U+2581 and bytes as <0x41>."""
 
@@ -112,22 +114,30 @@ def test_every_recorded_call_is_tested() -> None:
     chat = {(file, CHAT): RECORDED[file][0] for file, (_, paths) in TESTED.items() if CHAT in paths}
     completions = {(file, COMPLETIONS): RECORDED[file][1] for file in TESTED}
     assert tested == chat | completions
-    assert len({case.id for case in CASES}) == len(CASES) == 1300
+    assert len({case.id for case in CASES}) == len(CASES) == 1451
+
+
+class Serve(Protocol):
+    """An endpoint set up as the peer was."""
+
+    def __call__(self, file: str, mode: Mode, name: str | None = None) -> Endpoint:
+        """The endpoint for a file's calls; with another tokenizer where one is named."""
 
 
 @pytest.fixture
-def serve(deploy: Deploy) -> Callable[[str, Mode], Endpoint]:
-    """Tokenizer name, mode of logprob bytes → an endpoint set up as the peer was."""
+def serve(deploy: Deploy) -> Serve:
+    """File, mode of logprob bytes → an endpoint set up as the peer was."""
 
-    def endpoint(name: str, mode: Mode) -> Endpoint:
+    def endpoint(file: str, mode: Mode, name: str | None = None) -> Endpoint:
+        tools, reasoning = PARSERS.get(file, ("none", "none"))
         return deploy(
-            name,
+            name or TESTED[file][0],
             {
                 "DERENDER_SERVED_MODEL_NAME": "m",
                 "DERENDER_MAX_MODEL_LEN": "40960",
                 "DERENDER_LOGPROB_BYTES": mode,
-                "DERENDER_TOOL_CALL_PARSER": "none",
-                "DERENDER_REASONING_PARSER": "none",
+                "DERENDER_TOOL_CALL_PARSER": tools,
+                "DERENDER_REASONING_PARSER": reasoning,
             },
         )
 
@@ -138,9 +148,10 @@ def _unknown_id_is_refused(case: Case, status: int, body: Any) -> None:
     """An id outside the vocabulary means a wrong tokenizer. The peer answers with an empty text."""
     (choice,) = case.request["generate_response"]["choices"]
     (token_id,) = choice["token_ids"]
-    assert (case.status, status) == (200, 400)
+    assert status == 400
     assert (body["error"]["type"], body["error"]["code"]) == ("BadRequestError", 400)
-    assert str(token_id) in body["error"]["message"]
+    if case.status == 200:
+        assert str(token_id) in body["error"]["message"]
 
 
 DEFECTS: Final = {"err-out-of-vocab": _unknown_id_is_refused}
@@ -157,9 +168,8 @@ def test_each_defect_is_recorded_with_each_tokenizer() -> None:
     list(product(CASES, MODES)),
     ids=[f"{case.id}/{mode}" for case, mode in product(CASES, MODES)],
 )
-def test_answers_as_the_peer(case: Case, mode: Mode, serve: Callable[[str, Mode], Endpoint]) -> None:
-    tokenizer, _ = TESTED[case.file]
-    status, body = serve(tokenizer, mode).post(case.path, case.request)
+def test_answers_as_the_peer(case: Case, mode: Mode, serve: Serve) -> None:
+    status, body = serve(case.file, mode).post(case.path, case.request)
     if case.name in DEFECTS:
         DEFECTS[case.name](case, status, body)
         return
@@ -169,12 +179,24 @@ def test_answers_as_the_peer(case: Case, mode: Mode, serve: Callable[[str, Mode]
         assert (body["error"]["type"], body["error"]["code"]) == (expected["type"], expected["code"])
         return
     ours, theirs = _without(body, "created"), _without(case.response, "created")
+    if case.file == "qwen3-hermes" and case.path == CHAT:
+        theirs = _as_answer(theirs)
     if mode == "exact":
         # The peer gives the bytes of the string, [] for a part of a character.
         ours, theirs = _without_bytes(ours), _without_bytes(theirs)
     assert ours == theirs
     # As JSON too: Python holds 1, 1.0 and true to be equal.
     assert json.dumps(ours, sort_keys=True) == json.dumps(theirs, sort_keys=True)
+
+
+def _as_answer(response: dict[str, Any]) -> dict[str, Any]:
+    """What the peer took for reasoning, though neither the prompt nor the output opened any."""
+    choices = []
+    for choice in response["choices"]:
+        message = choice["message"]
+        assert message["content"] is None
+        choices.append({**choice, "message": {**message, "content": message["reasoning"], "reasoning": None}})
+    return {**response, "choices": choices}
 
 
 def _without(value: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -192,11 +214,9 @@ def _has_chat_logprobs(case: Case) -> bool:
 
 
 @pytest.mark.parametrize("case", [case for case in ANSWERED if _has_chat_logprobs(case)], ids=attrgetter("id"))
-def test_logprob_bytes_are_the_tokens_own(
-    case: Case, serve: Callable[[str, Mode], Endpoint], tokenizer: TokenizerFolder
-) -> None:
+def test_logprob_bytes_are_the_tokens_own(case: Case, serve: Serve, tokenizer: TokenizerFolder) -> None:
     name = TESTED[case.file][0].removesuffix("_peer")
-    status, body = serve(name, "exact").post(case.path, case.request)
+    status, body = serve(case.file, "exact", name).post(case.path, case.request)
     assert status == 200
     definition = _definition(tokenizer(name))
     for choice, sent in zip(body["choices"], _choices(case), strict=True):
@@ -254,14 +274,14 @@ def _alphabet() -> dict[str, int]:
     ids=attrgetter("id"),
 )
 def test_deepseek_text_is_what_the_peer_left_encoded(
-    case: Case, serve: Callable[[str, Mode], Endpoint], tokenizer: TokenizerFolder
+    case: Case, serve: Serve, tokenizer: TokenizerFolder
 ) -> None:
     """The peer loaded DeepSeek's tokenizer with a SentencePiece decoder, by the name of its class, in place of
     the byte-level one that its tokenizer.json has. So what it recorded is the bytes' characters,
     "Hello,\u0120world!", and above it is compared to a layer with that decoder. Mapped back to bytes, its texts
     are those of the tokenizer's own decoder, up to a character that is cut.
     """
-    status, body = serve("deepseek_v3", "exact").post(case.path, case.request)
+    status, body = serve(case.file, "exact", "deepseek_v3").post(case.path, case.request)
     assert status == 200
     definition = _definition(tokenizer("deepseek_v3"))
     answered = zip(body["choices"], case.response["choices"], _choices(case), strict=True)

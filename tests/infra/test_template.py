@@ -180,7 +180,7 @@ def test_a_layer_of_ones_own_takes_the_place_of_the_bundled(tmp_path: Path) -> N
 def says_hello(function: Path, layer: Path, python: Path | str) -> None:
     """Run a built package and derender through it."""
     choice = {"index": 0, "token_ids": [9707, 11, 1879, 0, 151_645], "finish_reason": "stop"}
-    body = {"generate_response": {"request_id": "chatcmpl-1", "choices": [choice]}}
+    body = {"generate_response": {"request_id": "chatcmpl-1", "choices": [choice]}, "chat_request": {}}
     environment = {"DERENDER_LAYER": str(layer), "PYDANTIC_DISABLE_PLUGINS": "__all__"}
     with Runtime(function, environment=environment, python=python) as runtime:
         answer = runtime.invoke(http_event(CHAT, orjson.dumps(body).decode()))

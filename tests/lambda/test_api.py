@@ -31,7 +31,8 @@ def function() -> Iterator[Runtime]:
 def generated(token_ids: list[int], **fields: object) -> str:
     """The body of a request to derender one choice."""
     choice = {"index": 0, "token_ids": token_ids, "finish_reason": "stop"}
-    return json.dumps({"generate_response": {"request_id": "chatcmpl-1", "choices": [choice], **fields}})
+    response = {"request_id": "chatcmpl-1", "choices": [choice], **fields}
+    return json.dumps({"generate_response": response, "chat_request": {}})
 
 
 def rest_event(body: str) -> dict[str, Any]:

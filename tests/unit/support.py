@@ -185,11 +185,12 @@ def served(vocabulary: Vocabulary, *, logprob_bytes: LogprobBytes = "exact", **l
         vocabulary=vocabulary,
         limits=Limits(vocabulary_size=vocabulary.manifest.size, **values),
         logprobs=LogprobWriter(vocabulary, logprob_bytes),
+        parsers=None,
     )
 
 
 def file_content(
-    manifest_json: bytes, pieces: Sequence[bytes], *, version: int = 1, count: int | None = None
+    manifest_json: bytes, pieces: Sequence[bytes], *, version: int = 2, count: int | None = None
 ) -> bytes:
     """A vocabulary file, written as its format is documented."""
     padded = manifest_json + b" " * (-len(manifest_json) % 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -39,6 +39,34 @@ def test_builds_and_says_what_was_proven(
     assert load(out / "org--tiny.vocab").manifest.name == "org/tiny"
 
 
+def test_builds_with_the_parsers_that_are_named(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["layer", "build", str(folder), "--name", "tiny", "--out", str(tmp_path / "out")]
+    assert main([*arguments, "--tool-call-parser", "hermes", "--reasoning-parser", "qwen3"]) == 0
+    assert "tools hermes, reasoning qwen3" in capsys.readouterr().out
+    about = load(tmp_path / "out" / "tiny.vocab").manifest
+    assert (about.tool_call_parser, about.reasoning_parser) == ("hermes", "qwen3")
+    assert main(arguments) == 0
+    assert "tools none, reasoning none" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("config", "shown"),
+    [({}, "no template"), ({"response_template": {"version": 1}}, "template given")],
+)
+def test_shows_added_tokens_and_the_response_template(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: dict[str, Any], shown: str
+) -> None:
+    folder = write_folder(tmp_path / "tokenizer", byte_level_tokenizer(), tokenizer_config=config)
+    assert main(["layer", "build", str(folder), "--name", "tiny", "--out", str(tmp_path / "out")]) == 0
+    capsys.readouterr()
+    assert main(["layer", "inspect", str(tmp_path / "out")]) == 0
+    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()[1:]]
+    assert ["added", "5 tokens"] in lines
+    assert ["response", shown] in lines
+
+
 def test_says_what_a_folder_leaves_open(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,7 +99,10 @@ def test_says_when_the_library_decodes(tmp_path: Path, capsys: pytest.CaptureFix
 def test_inspects_the_bundled_layer(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["layer", "inspect", str(default_layer())]) == 0
     printed = capsys.readouterr().out
-    for what in ("Qwen3", "byte-level", "151,936 (151,669 named, 267 padding)", "Apache-2.0", "40,960 tokens"):
+    for what in (
+        *("Qwen3", "byte-level", "151,936 (151,669 named, 267 padding)", "Apache-2.0", "40,960 tokens"),
+        *("26 tokens", "tools hermes, reasoning qwen3", "no template"),
+    ):
         assert what in printed
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,14 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders
 
 from derender.vocabulary import Vocabulary, load
+from fetch import NAMES
 from layer_compiler import BuildError, build
 
 from .conftest import SYNTHETIC
 from .support import (
     WORDS,
     byte_level_tokenizer,
+    file_content,
     id_of,
     json_values,
     mutated,
@@ -31,9 +35,7 @@ from .support import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tokenizers import Tokenizer
+    from collections.abc import Callable, Sequence
 
     from .conftest import Compiled
 
@@ -116,6 +118,16 @@ def test_the_manifest_says_where_it_comes_from(tmp_path: Path) -> None:
     assert load(path).manifest.licence is None
 
 
+def test_the_manifest_names_the_parsers_that_are_given(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "tok", byte_level_tokenizer())
+    path, *_ = build(folder, "tiny", tmp_path / "out", tool_call_parser="hermes", reasoning_parser="qwen3")
+    about = load(path).manifest
+    assert (about.tool_call_parser, about.reasoning_parser) == ("hermes", "qwen3")
+    path, *_ = build(folder, "tiny", tmp_path / "out")
+    about = load(path).manifest
+    assert (about.tool_call_parser, about.reasoning_parser) == (None, None)
+
+
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     for name, make in SYNTHETIC.items():
         contents = set()
@@ -132,6 +144,26 @@ def test_a_vocabulary_of_the_same_name_is_replaced(tmp_path: Path) -> None:
     build(folder, "tiny", tmp_path / "out", licence="MIT")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["tiny.vocab"]
     assert load(tmp_path / "out" / "tiny.vocab").manifest.licence == "MIT"
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_vocabulary_of_another_format_version_is_replaced(tmp_path: Path, version: int) -> None:
+    """What loading it asks for is to build it again."""
+    folder = write_folder(tmp_path / "tok", byte_level_tokenizer())
+    path, *_ = build(folder, "tiny", tmp_path / "out")
+    fresh = path.read_bytes()
+    path.write_bytes(file_content(b'{"name": "of another version"}', [], version=version))
+    build(folder, "tiny", tmp_path / "out")
+    assert path.read_bytes() == fresh
+
+
+def test_a_vocabulary_of_another_name_is_not_replaced(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "tok", byte_level_tokenizer())
+    path, *_ = build(folder, "a/b", tmp_path / "out")
+    before = path.read_bytes()
+    with pytest.raises(BuildError, match="holds a/b"):
+        build(folder, "a--b", tmp_path / "out")
+    assert path.read_bytes() == before
 
 
 def test_a_refused_folder_leaves_the_vocabulary_that_is_there(tmp_path: Path) -> None:
@@ -154,6 +186,7 @@ def ids(*tokens: str) -> tuple[int, ...]:
 
 
 END, STOP, PAD, THINK = (ids(token)[0] for token in ("<|end|>", "<|stop|>", "<|pad|>", "<think>"))
+ADDED: Final = ids("<|end|>", "<|stop|>", "<|pad|>", "<think>", "größe ∞")
 NAMED: Final = 1 + max(byte_level_tokenizer().get_vocab().values())
 
 
@@ -231,6 +264,130 @@ def test_tokens_that_the_configuration_adds_are_compiled(tmp_path: Path) -> None
     assert vocabulary.manifest.size == vocabulary.manifest.named == NAMED + 1
     assert vocabulary.manifest.eos_token_id == NAMED
     assert vocabulary.special == {NAMED}
+    assert vocabulary.manifest.added_token_ids == (*ADDED, NAMED)
+    assert vocabulary.added_tokens()["<extra>"] == NAMED
+
+
+def test_added_tokens_are_known_special_or_not(tmp_path: Path) -> None:
+    vocabulary = compile_folder(write_folder(tmp_path, byte_level_tokenizer()))
+    assert vocabulary.manifest.added_token_ids == ADDED
+    assert vocabulary.added_tokens() == {
+        "<|end|>": END,
+        "<|stop|>": STOP,
+        "<|pad|>": PAD,
+        "<think>": THINK,
+        "größe ∞": ids("größe ∞")[0],
+    }
+
+
+@pytest.mark.parametrize(
+    ("decoder", "added"),
+    [
+        pytest.param({str(NAMED + 7): {"content": "<a>"}}, {"<a>": NAMED}, id="a gap is closed"),
+        pytest.param({str(NAMED): {"content": ""}}, {}, id="an empty one is none"),
+        pytest.param(
+            {str(NAMED): {"content": "<a>"}, str(NAMED + 1): {"content": "<a>"}},
+            {"<a>": NAMED},
+            id="one, twice",
+        ),
+        pytest.param({str(NAMED): {"content": " world"}}, {" world": NAMED}, id="a word"),
+        # "!" is of the byte alphabet, and known.
+        pytest.param({"0": {"content": "!"}}, {"!": 0}, id="a token that there is"),
+    ],
+)
+def test_added_tokens_are_those_that_the_library_takes(
+    tmp_path: Path, decoder: dict[str, Any], added: dict[str, int]
+) -> None:
+    config = {"added_tokens_decoder": decoder}
+    folder = write_folder(tmp_path, byte_level_tokenizer(), tokenizer_config=config)
+    texts = compile_folder(folder).added_tokens()
+    assert {text: n for text, n in texts.items() if n not in ADDED} == added
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_added_tokens_of_real_tokenizers_are_their_contents(
+    tokenizer: Callable[[str], Path], layer: Callable[[str], Path], name: str
+) -> None:
+    (path,) = layer(name).glob("*.vocab")
+    vocabulary = load(path)
+    space = "\u2581" if vocabulary.manifest.rule == "byte-fallback" else " "
+    assert vocabulary.added_tokens() == contents(tokenizer(name), space)
+
+
+@pytest.mark.parametrize(
+    ("name", "decoder", "space"),
+    [
+        pytest.param("deepseek_v3", [decoders.ByteLevel(), decoders.Fuse()], " ", id="deepseek_v3"),
+        pytest.param(
+            "llama2",
+            [
+                decoders.ByteFallback(),
+                decoders.Replace("\u2581", " "),
+                decoders.Fuse(),
+                decoders.Strip(" ", 1, 0),
+            ],
+            "\u2581",
+            id="llama2",
+        ),
+    ],
+)
+def test_added_tokens_of_real_tokenizers_that_the_library_decodes_are_their_contents(
+    tokenizer: Callable[[str], Path], tmp_path: Path, name: str, decoder: list[Any], space: str
+) -> None:
+    """With a decoder that has no rule, so that the layer carries them whole."""
+    changed = Tokenizer.from_file(str(tokenizer(name) / "tokenizer.json"))
+    changed.decoder = decoders.Sequence(decoder)
+    vocabulary = compile_folder(write_folder(tmp_path, changed), name)
+    assert vocabulary.manifest.rule == "tokenizers"
+    assert vocabulary.added_tokens() == contents(tokenizer(name), space)
+
+
+def contents(folder: Path, space: str) -> dict[str, int]:
+    """The added tokens of a tokenizer.json, with what its decoder shows as a space."""
+    definition = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    return {token["content"].replace(space, " "): token["id"] for token in definition["added_tokens"]}
+
+
+TEMPLATE: Final = {
+    "version": 1,
+    "defaults": {"role": "assistant"},
+    "fields": {"content": {"close": "<|end|>"}, "größe ∞": [None, True, 1.5, 2**63, "\u0000"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "template"),
+    [
+        pytest.param(None, None, id="no configuration"),
+        pytest.param({}, None, id="not given"),
+        pytest.param({"response_template": None}, None, id="null"),
+        pytest.param({"response_template": {}}, {}, id="empty"),
+        pytest.param({"response_template": TEMPLATE}, TEMPLATE, id="given"),
+        # What transformers drops: the format before it.
+        pytest.param({"response_schema": {"type": "object"}}, None, id="a response schema"),
+    ],
+)
+def test_the_response_template_is_copied_as_it_is(
+    tmp_path: Path, config: dict[str, Any] | None, template: dict[str, Any] | None
+) -> None:
+    configs = {} if config is None else {"tokenizer_config": config}
+    about = compile_folder(write_folder(tmp_path, byte_level_tokenizer(), **configs)).manifest
+    assert about.response_template == template
+    # Order of keys and types of numbers, too.
+    assert json.dumps(about.response_template) == json.dumps(template)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        *([], [{}], "{}", "", 0, 5, True, False, 1.5),
+        *({"a": float("nan")}, {"a": [float("-inf")]}, {"a": "\ud800"}, {"\ud800": 1}),
+    ],
+)
+def test_a_response_template_that_is_no_json_object_is_refused(tmp_path: Path, template: Any) -> None:
+    config = {"response_template": template}
+    folder = write_folder(tmp_path / "tok", byte_level_tokenizer(), tokenizer_config=config)
+    assert re.search(r"tokenizer_config\.json: response_template: ", refused(folder))
 
 
 @pytest.mark.parametrize(
@@ -478,6 +635,7 @@ SMALL: Final[dict[str, Any]] = {
             "10": {"content": "<extra>", "special": True},
         },
         "model_max_length": 512,
+        "response_template": {"version": 1, "fields": {"content": {}}},
     },
     "generation_config": {"eos_token_id": [1, 2]},
     "config": {
@@ -533,6 +691,7 @@ def test_any_change_of_a_file_is_refused_or_compiled(data: st.DataObject, file: 
                 "added_tokens_decoder",
                 "additional_special_tokens",
                 "extra_special_tokens",
+                "response_template",
             )
         },
     )

@@ -991,8 +991,6 @@ def test_unknown_fields_are_accepted_everywhere(client: Client, path: str, value
 @pytest.mark.parametrize(
     "name",
     [
-        "tools",
-        "tool_choice",
         "messages",
         "temperature",
         "stream_options",

@@ -11,13 +11,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from derender.vocabulary import MAX_SIZE, Manifest, Vocabulary, VocabularyError, dump, load, read_manifest
+from derender.vocabulary import (
+    MAX_SIZE,
+    Manifest,
+    VersionError,
+    Vocabulary,
+    VocabularyError,
+    dump,
+    load,
+    read_manifest,
+)
 
-from .support import file_content, loaded, manifest, metaspace_tokenizer
+from .support import (
+    file_content,
+    json_values,
+    library,
+    loaded,
+    manifest,
+    metaspace_tokenizer,
+    vocabulary,
+    word_piece_tokenizer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tokenizers import Tokenizer
 
     from derender.vocabulary import Rule
 
@@ -47,11 +67,13 @@ manifests = st.builds(
     eos_token_id=st.none() | ids,
     stop_token_ids=tuples,
     special_token_ids=tuples,
+    added_token_ids=tuples,
     byte_token_ids=tuples,
     strip_leading_space=st.booleans(),
     max_model_len=st.none() | st.integers(1, 2**62),
     tool_call_parser=st.none() | st.text(max_size=9),
     reasoning_parser=st.none() | st.text(max_size=9),
+    response_template=st.none() | st.dictionaries(st.text(max_size=6), json_values, max_size=3),
     source=st.text(max_size=9),
     source_sha256=st.text(max_size=9),
     licence=st.none() | st.text(max_size=9),
@@ -113,9 +135,10 @@ def test_a_file_of_the_documented_format_is_loaded(path: Path) -> None:
 def test_fields_that_may_be_left_out_have_defaults(path: Path) -> None:
     path.write_bytes(file_content(json_manifest(), PIECES))
     about = read_manifest(path)
-    assert about.byte_token_ids == ()
+    assert (about.added_token_ids, about.byte_token_ids) == ((), ())
     assert about.strip_leading_space is False
-    assert (about.max_model_len, about.tool_call_parser, about.reasoning_parser, about.licence) == (None,) * 4
+    assert (about.max_model_len, about.licence) == (None, None)
+    assert (about.tool_call_parser, about.reasoning_parser, about.response_template) == (None, None, None)
 
 
 def test_a_flipped_bit_anywhere_is_refused(path: Path) -> None:
@@ -153,12 +176,12 @@ def test_a_file_with_something_after_its_end_is_refused(path: Path) -> None:
 
 
 @reader
-@pytest.mark.parametrize("version", [0, 2, 2**32 - 1])
+@pytest.mark.parametrize("version", [0, 1, 3, 2**32 - 1])
 def test_another_version_is_refused_with_what_to_do(
     path: Path, read: Callable[[Path], object], version: int
 ) -> None:
     path.write_bytes(file_content(json_manifest(), PIECES, version=version))
-    with pytest.raises(VocabularyError, match=rf"version {version}\b.*build the layer again"):
+    with pytest.raises(VersionError, match=rf"version {version}\b.*build the layer again"):
         read(path)
 
 
@@ -234,6 +257,12 @@ def test_a_manifest_that_is_no_object_is_refused(
         ("special_token_ids", None),
         ("stop_token_ids", None),
         ("byte_token_ids", "12"),
+        ("added_token_ids", None),
+        ("added_token_ids", [-1]),
+        ("added_token_ids", [MAX_SIZE]),
+        ("added_token_ids", ["1"]),
+        ("response_template", []),
+        ("response_template", "{}"),
         ("special_token_ids", [[1]]),
     ],
 )
@@ -257,6 +286,50 @@ def test_a_tokenizer_that_the_library_refuses_is_refused(path: Path) -> None:
         load(path)
 
 
+@pytest.mark.parametrize(
+    ("pieces", "added", "texts"),
+    [
+        pytest.param([b"Hello", b"<think>", b"<end>"], (1, 2), {"<think>": 1, "<end>": 2}, id="some"),
+        pytest.param([b"Hello"], (), {}, id="none"),
+        pytest.param(
+            ["größe ∞".encode(), b" <a> ", b"\n"], (0, 1, 2), {"größe ∞": 0, " <a> ": 1, "\n": 2}, id="text"
+        ),
+        pytest.param([b"", b"\xff", b"\xe2\x88", b"<a>"], (0, 1, 2, 3), {"<a>": 3}, id="empty, no UTF-8"),
+        pytest.param([b"<a>", b"<b>", b"<a>", b"<a>"], (1, 2, 3), {"<b>": 1, "<a>": 2}, id="one text twice"),
+        pytest.param([b"<b>", b"<a>", b"<a>"], (2, 1), {"<a>": 1}, id="not sorted"),
+        pytest.param([b"<a>"], (0, 1, MAX_SIZE - 1), {"<a>": 0}, id="beyond the vocabulary"),
+    ],
+)
+@pytest.mark.parametrize("rule", ["byte-level", "byte-fallback"])
+def test_added_tokens_by_text(
+    rule: Rule, pieces: list[bytes], added: tuple[int, ...], texts: dict[str, int]
+) -> None:
+    assert vocabulary(pieces, rule, added_token_ids=added).added_tokens() == texts
+
+
+@pytest.mark.parametrize("strip", [True, False])
+def test_added_tokens_of_one_that_drops_a_texts_first_space_keep_theirs(*, strip: bool) -> None:
+    spaced = vocabulary([b" <a>", b"<b>"], "byte-fallback", added_token_ids=(0, 1), strip_leading_space=strip)
+    assert spaced.added_tokens() == {" <a>": 0, "<b>": 1}
+
+
+@pytest.mark.parametrize("make", [metaspace_tokenizer, word_piece_tokenizer])
+def test_added_tokens_of_a_whole_tokenizer(make: Callable[[], Tokenizer]) -> None:
+    tokenizer = make()
+    added = {token.content: n for n, token in tokenizer.get_added_tokens_decoder().items()}
+    assert added
+    assert library(tokenizer, added_token_ids=tuple(sorted(added.values()))).added_tokens() == added
+
+
+@given(about=manifests, pieces=st.lists(st.binary(max_size=3), min_size=1, max_size=20))
+def test_added_tokens_of_any_manifest(about: Manifest, pieces: list[bytes]) -> None:
+    added = tuple(range(len(pieces)))
+    about = msgspec.structs.replace(about, size=len(pieces), added_token_ids=added)
+    texts = loaded(dump(about, pieces)).added_tokens()
+    assert all(pieces[token_id] == text.encode() for text, token_id in texts.items())
+    assert all(piece not in pieces[:n] for n, piece in enumerate(pieces) if n in texts.values())
+
+
 def test_the_bundled_vocabulary_knows_its_ids(bundled: Vocabulary) -> None:
     known = {
         0: b"!",
@@ -276,6 +349,15 @@ def test_the_bundled_vocabulary_knows_its_ids(bundled: Vocabulary) -> None:
     assert about.stop_token_ids == (151643, 151645)
     assert {151643, 151645} <= bundled.special
     assert not {151657, 151658, 151667, 151668} & bundled.special
+    assert about.added_token_ids == tuple(range(151643, 151669))
+    assert (about.tool_call_parser, about.reasoning_parser) == ("hermes", "qwen3")
+
+
+def test_the_bundled_vocabulary_knows_its_markers(bundled: Vocabulary) -> None:
+    texts = bundled.added_tokens()
+    assert len(texts) == 26
+    markers = {"<tool_call>": 151657, "</tool_call>": 151658, "<think>": 151667, "</think>": 151668}
+    assert markers.items() <= texts.items()
 
 
 def test_the_bundled_vocabulary_pads_up_to_the_embedding_rows(bundled: Vocabulary) -> None:

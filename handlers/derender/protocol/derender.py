@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from .base import TokenCount, WireModel
+from .base import Json, TokenCount, WireModel
 from .generate import GenerateResponse
 
 __all__ = [
@@ -68,6 +68,28 @@ class ClientRequest(WireModel):
 
 class ChatRequest(ClientRequest):
     """A `/v1/chat/completions` request."""
+
+    messages: Json = Field(
+        default=None,
+        description="The conversation; its tool calls are counted, and nothing else of it is read.",
+    )
+    tools: list[dict[str, Any]] = Field(default_factory=list, description="The tools offered to the model.")
+    tool_choice: str | dict[str, Any] | None = Field(
+        default=None,
+        description="`none`, `auto`, `required`, or the one tool to call; `auto` where tools are offered.",
+        examples=["auto"],
+    )
+    parallel_tool_calls: bool = Field(
+        default=True, description="Whether there may be several calls; else the first."
+    )
+    include_reasoning: bool = Field(
+        default=True,
+        description="Whether to return the reasoning. If not, log probabilities and ids are left out, too.",
+    )
+    chat_template_kwargs: dict[str, Any] = Field(
+        default_factory=dict,
+        description="What the chat template was told: `enable_thinking`, `thinking`.",
+    )
 
     logprobs: bool = Field(default=False, description="Whether log probabilities were asked for.")
     top_logprobs: int = Field(

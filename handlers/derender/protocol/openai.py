@@ -9,6 +9,7 @@ from pydantic import Field, WithJsonSchema
 from .base import Json, WireModel
 
 __all__ = [
+    "CallingMessage",
     "ChatChoice",
     "ChatCompletion",
     "ChatLogprobs",
@@ -17,9 +18,11 @@ __all__ = [
     "CompletionLogprobs",
     "Error",
     "ErrorResponse",
+    "FunctionCall",
     "Model",
     "ModelList",
     "TextCompletion",
+    "ToolCall",
     "Usage",
     "Version",
 ]
@@ -85,11 +88,34 @@ class ChatMessage(WireModel):
     reasoning: str | None = Field(default=None, description="The text thought before the answer.")
 
 
+class FunctionCall(WireModel):
+    """A tool and its arguments."""
+
+    name: str = Field(description="The tool's name.")
+    arguments: str = Field(description="Its arguments: a JSON object, as text.", examples=['{"city": "Paris"}'])
+
+
+class ToolCall(WireModel):
+    """A call of a tool."""
+
+    id: str = Field(description="The same whenever the same generation is derendered.")
+    type: Literal["function"] = Field(default="function", description="Always `function`.")
+    function: FunctionCall = Field(description="The tool and its arguments.")
+
+
+class CallingMessage(ChatMessage):
+    """The assistant's message, with calls of tools."""
+
+    tool_calls: list[ToolCall] = Field(
+        description="The calls, in the model's order. Not there where there are none."
+    )
+
+
 class ChatChoice(WireModel):
     """One answer."""
 
     index: int = Field(description="Number of the choice, as generated.")
-    message: ChatMessage = Field(description="What the assistant says.")
+    message: ChatMessage | CallingMessage = Field(description="What the assistant says.")
     logprobs: WrittenChatLogprobs = Field(default=None, description="Log probabilities, if they came.")
     finish_reason: str | None = Field(description="`stop`, `length`, `tool_calls`, or the engine's own.")
     stop_reason: int | str | None = Field(default=None, description="The stop string or stop token id, if any.")

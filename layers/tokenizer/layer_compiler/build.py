@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from derender.vocabulary import SUFFIX, Manifest, dump, is_panic, load, read_manifest
+from derender.vocabulary import SUFFIX, Manifest, VersionError, dump, is_panic, load, read_manifest
 
 from .errors import BuildError
 from .proof import Proof, prove
@@ -34,7 +35,14 @@ class Built(NamedTuple):
 
 
 def build(
-    folder: Path, name: str, out: Path, *, licence: str | None = None, origin: str | None = None
+    folder: Path,
+    name: str,
+    out: Path,
+    *,
+    licence: str | None = None,
+    origin: str | None = None,
+    tool_call_parser: str | None = None,
+    reasoning_parser: str | None = None,
 ) -> Built:
     """Compile the tokenizer in a folder and write it, once it is proven.
 
@@ -44,6 +52,8 @@ def build(
         out: Folder to write to, made if need be; another vocabulary of the same name is replaced.
         licence: The tokenizer's licence, for people.
         origin: Where it came from, for people; by default the folder's name.
+        tool_call_parser: The model's parser of tool calls, under the name of vLLM's flag; not checked here.
+        reasoning_parser: Its parser of reasoning, likewise.
 
     Raises:
         BuildError: It can't be compiled; nothing was written.
@@ -55,10 +65,20 @@ def build(
         )
     source = read_folder(folder)
     path = out / (name.replace("/", "--") + SUFFIX)
-    if path.is_file() and (other := read_manifest(path).name) != name:
-        raise BuildError(f"{path}: holds {other}; build {name} into another folder")
+    if path.is_file():
+        # Of another version, its name can't be read, and to build it again is what is asked for.
+        with contextlib.suppress(VersionError):
+            if (other := read_manifest(path).name) != name:
+                raise BuildError(f"{path}: holds {other}; build {name} into another folder")
     try:
-        content = _compile(source, name, origin or folder.resolve().name, licence)
+        content = _compile(
+            source,
+            name,
+            origin=origin or folder.resolve().name,
+            licence=licence,
+            tool_call_parser=tool_call_parser,
+            reasoning_parser=reasoning_parser,
+        )
     except UnicodeEncodeError as error:
         raise BuildError(f"{folder}: text that is no Unicode: {error}") from error
     except BaseException as error:
@@ -92,7 +112,15 @@ def _refuse_panic(folder: Path, error: BaseException) -> None:
         raise BuildError(f"{folder}: the tokenizers library fails to decode: {error}") from error
 
 
-def _compile(source: Source, name: str, origin: str, licence: str | None) -> bytes:
+def _compile(
+    source: Source,
+    name: str,
+    *,
+    origin: str,
+    licence: str | None,
+    tool_call_parser: str | None,
+    reasoning_parser: str | None,
+) -> bytes:
     rule = rule_of(source.definition)
     vocab = source.tokenizer.get_vocab(with_added_tokens=True)
     # By id: two names of one id are settled as the library does.
@@ -105,9 +133,13 @@ def _compile(source: Source, name: str, origin: str, licence: str | None) -> byt
         eos_token_id=source.eos_token_id,
         stop_token_ids=source.stop_token_ids,
         special_token_ids=source.special_token_ids,
+        added_token_ids=source.added_token_ids,
         byte_token_ids=byte_tokens(source.definition, tokens),
         strip_leading_space=rule == "byte-fallback" and strips_leading_space(source.definition),
         max_model_len=source.max_model_len,
+        tool_call_parser=tool_call_parser,
+        reasoning_parser=reasoning_parser,
+        response_template=source.response_template,
         source=origin,
         source_sha256=source.sha256,
         licence=licence,

@@ -7,7 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 from tokenizers import Tokenizer
 
 from derender.vocabulary import MAX_SIZE
@@ -44,7 +45,9 @@ class Source:
     eos_token_id: int | None
     stop_token_ids: tuple[int, ...]
     special_token_ids: tuple[int, ...]
+    added_token_ids: tuple[int, ...]
     max_model_len: int | None
+    response_template: dict[str, Any] | None
     sha256: str
     unknown: tuple[str, ...]
     """What the folder does not say, and what follows."""
@@ -85,6 +88,20 @@ class TokenizerConfig(BaseModel):
     extra_special_tokens: NamedTokens | dict[str, NamedToken] | None = None
     model_specific_special_tokens: NamedTokens | dict[str, NamedToken] | None = None
     model_max_length: float | None = None
+    response_template: dict[str, Any] | None = None
+    """transformers reads and writes it here alone (`PreTrainedTokenizerBase`), in no file of its own."""
+
+    @field_validator("response_template")
+    @classmethod
+    def _as_it_is(cls, template: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Refuse what a manifest would not give back as it is: Python reads more than JSON can say."""
+        try:
+            same = msgspec.json.decode(msgspec.json.encode(template)) == template
+        except (OverflowError, RecursionError, UnicodeError) as error:
+            raise ValueError(f"no JSON: {error}") from error
+        if not same:
+            raise ValueError("no JSON: a number is not finite")
+        return template
 
 
 class ModelConfig(BaseModel):
@@ -140,7 +157,10 @@ def read_folder(folder: Path) -> Source:
         eos_token_id=eos_token_id,
         stop_token_ids=tuple(sorted(stop_token_ids)),
         special_token_ids=_special_token_ids(tokenizer, tokenizer_config),
+        # As the library takes them: it drops empty and repeated ones, and closes gaps between the ids.
+        added_token_ids=tuple(sorted(tokenizer.get_added_tokens_decoder())),
         max_model_len=min((int(n) for n in lengths if n is not None and 1 <= n < UNBOUNDED), default=None),
+        response_template=tokenizer_config.response_template if tokenizer_config else None,
         sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
         unknown=tuple(
             consequence

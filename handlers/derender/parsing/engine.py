@@ -1,0 +1,337 @@
+"""The machine that runs any format.
+
+    events, state = parse(parser, state, pieces)     # as often as pieces come
+    events = finish(parser, state, cut=False)
+
+A whole output is one piece to the same machine, so any split of an output gives the same events, joined.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from .calls import CallArgumentsRead, CallEnd, CallName, CallsState, read_calls
+from .format import Act, Yields
+from .notation import NotationState, read
+from .output import SPACE, Output
+from .schema import ANY, parameter_types
+from .state import ParserState
+from .values import begin_value, end_value, read_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .events import Event
+    from .format import Edge, Region
+    from .grammar import Grammar
+    from .patterns import Found
+    from .pieces import Piece
+
+__all__ = ["Parser", "finish", "parse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """How the outputs for one request are parsed.
+
+    Attributes:
+        grammar: The formats.
+        start: The region an output begins in, where its prompt does not say.
+        tools: Name → JSON schema of the parameters, of the tools offered.
+        calls_wanted: Whether there may be calls; else their text is content, without the markers.
+        one_call: Whether only the first call is kept.
+        whole_calls: Whether a call is given once it is complete; else as it comes.
+    """
+
+    grammar: Grammar
+    start: str
+    tools: Mapping[str, object]
+    calls_wanted: bool
+    one_call: bool
+    whole_calls: bool
+
+    @property
+    def markers(self) -> Mapping[int, str]:
+        """Ids of markers, each with the character that stands for it."""
+        return self.grammar.markers
+
+
+def parse(parser: Parser, state: ParserState, pieces: Sequence[Piece]) -> tuple[list[Event], ParserState]:
+    """The events that more of an output brings.
+
+    Args:
+        parser: How it is parsed.
+        state: Where what came before has led.
+        pieces: Text, and ids of markers.
+    """
+    markers = parser.grammar.markers
+    machine = _Machine(parser, state)
+    machine.run(
+        "".join([state.held, *[piece if isinstance(piece, str) else markers[piece] for piece in pieces]]),
+        final=False,
+    )
+    return machine.output.events, machine.state()
+
+
+def finish(parser: Parser, state: ParserState, *, cut: bool) -> list[Event]:
+    """The events that the end of an output brings.
+
+    Args:
+        parser: How it is parsed.
+        state: Where it has led.
+        cut: Whether it was cut at a length, so that what is open is not complete.
+    """
+    machine = _Machine(parser, state)
+    machine.run(state.held, final=True)
+    machine.end(cut=cut)
+    return machine.output.events
+
+
+class _Machine:
+    """One run over one text."""
+
+    __slots__ = (
+        "arguments",
+        "grammar",
+        "held",
+        "marked",
+        "named",
+        "objects",
+        "output",
+        "parser",
+        "region",
+        "value",
+    )
+
+    def __init__(self, parser: Parser, state: ParserState) -> None:
+        self.parser, self.grammar = parser, parser.grammar
+        self.region, self.held = state.region, ""
+        self.marked, self.named = state.marked, state.named
+        self.value, self.arguments, self.objects = state.value, state.arguments, state.objects
+        self.output = Output(parser, state)
+
+    def state(self) -> ParserState:
+        output = self.output
+        return ParserState(
+            region=self.region,
+            held=self.held,
+            space=output.space,
+            answered=output.answered,
+            reasoned=output.reasoned,
+            marked=self.marked,
+            named=self.named,
+            number=output.number,
+            calls=output.calls.state() if output.calls else None,
+            value=self.value,
+            arguments=self.arguments,
+            objects=self.objects,
+        )
+
+    def run(self, text: str, *, final: bool) -> None:
+        at = 0
+        while True:
+            region = self.grammar.regions[self.region]
+            match region.yields:
+                case Yields.ARGUMENTS:
+                    end, more = self._read_arguments(region, text, at, final=final)
+                case Yields.CALLS:
+                    end, more = self._read_calls(region, text, at, final=final)
+                case _:
+                    end, more = self._scan(region, text, at, final=final)
+            if not more:
+                self.held = text[end:]
+                return
+            at = end
+
+    def end(self, *, cut: bool) -> None:
+        """The output ends."""
+        region, output = self.grammar.regions[self.region], self.output
+        if output.calls is not None:
+            if region.ends and not cut and not output.calls.broken:
+                output.end_arguments()
+                output.close()
+            else:
+                output.raw(self.held)
+                output.end()
+        elif output.space and region.yields is Yields.CONTENT and not (self.marked or output.number):
+            output.only_space()
+
+    # A region that is text, and its edges.
+
+    def _scan(self, region: Region, text: str, at: int, *, final: bool) -> tuple[int, bool]:
+        found = self.grammar.scanners[self.region].search(text, at, final=final)
+        if found is None:
+            self._text(region, self._shown(text[at:]))
+            return len(text), False
+        if found.start > at:
+            self._text(region, text[at : found.start])
+        if found.pattern is None:
+            return found.start, False
+        self._take(region, region.edges[found.pattern], found, text[found.start : found.end])
+        return found.end, True
+
+    def _shown(self, text: str) -> str:
+        """What is shown at the end of the output: of a marker that nothing follows, nothing."""
+        places = [text.find(marker) for marker in self.grammar.marker_texts if marker in text]
+        return text[: min(places)].rstrip(SPACE) if places and self.output.calls is None else text
+
+    def _text(self, region: Region, text: str) -> None:
+        output = self.output
+        if output.calls is not None:
+            output.raw(text)
+        match region.yields:
+            case Yields.CONTENT:
+                output.content(self.grammar.with_markers(text))
+            case Yields.REASONING:
+                output.reasoning(self.grammar.with_markers(text))
+            case Yields.VALUE if self.value is not None:
+                got = read_value(
+                    self.value, text, self._types(), self.grammar.texts, keep=self.parser.whole_calls
+                )
+                self.value = got.state
+                self._parameter_text(got.json)
+            case _:
+                pass
+
+    def _take(self, region: Region, edge: Edge, found: Found, text: str) -> None:
+        output = self.output
+        if region.yields is Yields.VALUE and self.value is not None:
+            self._end_value(region)
+        if text:
+            self.marked, output.space = True, ""
+        if edge.act in (Act.BEGIN, Act.OPEN, Act.OPEN_CLOSE):
+            output.begin()
+        output.raw(text)
+        match edge.act:
+            case Act.NAME:
+                self.named = found.captures["name"]
+            case Act.OPEN | Act.OPEN_CLOSE:
+                name = found.captures.get("name") or edge.name or self.named
+                if not output.open(name, found.captures.get("id", "")):
+                    self._go("content")
+                    return
+            case Act.PARAMETER:
+                key = found.captures["key"]
+                output.parameter(_unescaped(key) if edge.entities else key)
+            case _:
+                pass
+        if edge.act in (Act.CLOSE, Act.OPEN_CLOSE):
+            output.end_arguments()
+            output.close()
+        self._go(edge.to)
+
+    def _go(self, name: str) -> None:
+        """Enter a region."""
+        self.region = name
+        region = self.grammar.regions[name]
+        match region.yields:
+            case Yields.CONTENT | Yields.REASONING:
+                # Markup that comes to no end is none.
+                self.output.refuse()
+                self.output.calls = None
+            case Yields.VALUE:
+                got = begin_value(self._types(), region.written)
+                self.value = got.state
+                self._parameter_text(got.json)
+            case Yields.ARGUMENTS:
+                self.arguments = region.begins or NotationState()
+                if region.begins is not None:
+                    self.output.arguments("{")
+            case Yields.CALLS:
+                self.objects = CallsState()
+            case _:
+                pass
+
+    # The bare text of a parameter.
+
+    def _types(self) -> frozenset[str]:
+        calls = self.output.calls
+        if calls is None or calls.key is None or calls.name not in self.parser.tools:
+            return ANY
+        return parameter_types(self.parser.tools[calls.name], calls.key)
+
+    def _parameter_text(self, json: str) -> None:
+        if self.output.calls is not None and self.output.calls.key is not None:
+            self.output.arguments(json)
+
+    def _end_value(self, region: Region) -> None:
+        assert self.value is not None
+        rest = end_value(self.value, self._types(), region.written)
+        self.value = None
+        if rest is None:
+            self.output.refuse()
+        else:
+            self._parameter_text(rest)
+
+    # Arguments, and calls, that have an end of their own.
+
+    def _read_arguments(self, region: Region, text: str, at: int, *, final: bool) -> tuple[int, bool]:
+        assert region.notation is not None
+        state, output = self.arguments or NotationState(), self.output
+        if state == NotationState():
+            place = at + len(text[at:]) - len(text[at:].lstrip(SPACE))
+            if place < len(text) and text[place] != "{":
+                # A marker in place of arguments means that there are none.
+                return self._leave(region, place, fault=text[place] not in self.grammar.texts)
+        got = read(region.notation, state, text, at, markers=self.grammar.texts, final=final)
+        self.arguments = got.state
+        output.raw(text[at : got.end])
+        output.arguments(got.json)
+        match got.state.phase:
+            case "done":
+                return self._leave(region, got.end, fault=False)
+            case "bad":
+                return self._leave(region, got.end, fault=True)
+            case _:
+                return got.end, False
+
+    def _read_calls(self, region: Region, text: str, at: int, *, final: bool) -> tuple[int, bool]:
+        output = self.output
+        got = read_calls(
+            self.objects or CallsState(),
+            text,
+            at,
+            markers=self.grammar.texts,
+            known_keys=self.grammar.offered_only,
+            final=final,
+        )
+        self.objects = got.state
+        output.raw(text[at : got.end])
+        for found in got.found:
+            match found:
+                case CallName(name, written_id):
+                    if not output.open(name, written_id):
+                        return self._leave(region, got.end, fault=True)
+                case CallArgumentsRead(json):
+                    output.arguments(json)
+                case CallEnd():
+                    output.end_arguments()
+                    if region.closes:
+                        output.give()
+        match got.state.phase:
+            case "done":
+                return self._leave(region, got.end, fault=False)
+            case "bad":
+                return self._leave(region, got.end, fault=True)
+            case _:
+                return got.end, bool(got.found) and isinstance(got.found[-1], CallEnd)
+
+    def _leave(self, region: Region, end: int, *, fault: bool) -> tuple[int, bool]:
+        self.arguments = self.objects = None
+        if fault:
+            self.output.refuse()
+        elif region.closes:
+            self.output.end_arguments()
+            self.output.close()
+        self._go(region.otherwise or region.then if fault else region.then)
+        return end, True
+
+
+_ENTITIES: Final = (("&quot;", '"'), ("&apos;", "'"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
+
+
+def _unescaped(text: str) -> str:
+    for entity, character in _ENTITIES:
+        text = text.replace(entity, character)
+    return text

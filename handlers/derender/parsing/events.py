@@ -1,0 +1,41 @@
+"""What parsing an output finds, in the order it is found."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+__all__ = ["CallArguments", "CallStart", "Content", "Event", "Reasoning"]
+
+
+class Content(Struct, frozen=True):
+    """Text of the answer."""
+
+    text: str
+
+
+class Reasoning(Struct, frozen=True):
+    """Text of the reasoning."""
+
+    text: str
+
+
+class CallStart(Struct, frozen=True):
+    """A tool call."""
+
+    index: int
+    """Its number in the answer, from 0."""
+    name: str
+    """The tool's name."""
+    written_id: str
+    """The id that the model wrote; empty where it wrote none."""
+
+
+class CallArguments(Struct, frozen=True):
+    """Text of a call's arguments; all of them together are one JSON object."""
+
+    index: int
+    """The call's number."""
+    text: str
+
+
+Event = Content | Reasoning | CallStart | CallArguments

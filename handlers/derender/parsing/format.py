@@ -1,0 +1,139 @@
+"""How a format is declared: regions of an output, and the edges between them.
+
+The engine is always in one region. Its `yields` say what text in it is; where one of its edges' patterns is
+read, the engine goes on in the region that the edge leads to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .notation import Notation, NotationState
+    from .patterns import Pattern
+    from .values import Written
+
+__all__ = ["Act", "Edge", "Format", "Ids", "Region", "Yields"]
+
+
+class Yields(StrEnum):
+    """What the text in a region is."""
+
+    CONTENT = "content"
+    REASONING = "reasoning"
+    NOTHING = "nothing"
+    """Markup: it is left out."""
+    VALUE = "value"
+    """The bare text of a parameter."""
+    ARGUMENTS = "arguments"
+    """A call's arguments, in the region's notation. The region ends with them."""
+    CALLS = "calls"
+    """Calls as JSON objects, which hold their names. The region ends with them."""
+
+
+class Act(StrEnum):
+    """What an edge does besides leading to a region."""
+
+    NONE = "none"
+    NAME = "name"
+    """The pattern captures the `name` of a call that will begin."""
+    OPEN = "open"
+    """A call begins. The pattern captures its `name`, and its `id` where the model writes one."""
+    BEGIN = "begin"
+    """Markup of calls begins; the names come later."""
+    PARAMETER = "parameter"
+    """A parameter of the call begins. The pattern captures its `key`."""
+    CLOSE = "close"
+    """What was opened or begun ends, and is complete."""
+    OPEN_CLOSE = "open and close"
+    """A call without arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Where a pattern is read, the engine goes to another region."""
+
+    pattern: Pattern
+    to: str
+    act: Act = Act.NONE
+    name: str = ""
+    """The name of the call that begins, where the pattern captures none."""
+    entities: bool = False
+    """Whether quotes and such are written as entities of XML in a captured key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A stretch of an output."""
+
+    yields: Yields
+    edges: tuple[Edge, ...] = ()
+    """Of two whose patterns begin at one place, the first is taken."""
+    then: str = "content"
+    """Where arguments or calls end: the region that follows them."""
+    otherwise: str = ""
+    """Where they are at fault: the region that follows them, if not the same."""
+    notation: Notation | None = None
+    """Of arguments: how they are written."""
+    begins: NotationState | None = None
+    """Of arguments whose opening brace is behind them: where their notation is."""
+    written: Written | None = None
+    """Of a value: what the model wrote of its type. Else the schema says it."""
+    closes: bool = False
+    """Of arguments or calls: whether nothing that ends the call follows them."""
+    ends: bool = False
+    """Whether an output that ends here by itself, not cut, has completed the call."""
+
+
+class Ids(StrEnum):
+    """How a call's id looks."""
+
+    OPENAI = "call_"
+    """`call_` and 24 characters."""
+    KIMI = "functions."
+    """`functions.NAME:N`, N counted over the conversation."""
+    MISTRAL = "nine"
+    """Nine letters and digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A tool-call format, a reasoning format, or both.
+
+    Attributes:
+        markers: Control tokens of the format. Where the vocabulary has one as a token, only that token is
+            it, and text that looks like it is text.
+        first: Edges that are there only where the answer begins.
+        content: Edges out of the answer's text.
+        reasoning: Edges out of the reasoning.
+        regions: Regions besides `content` and `reasoning`.
+        start: The region an output begins in where nothing is known of the prompt.
+        start_thinking: Where the client switched thinking on.
+        start_answering: Where the client switched it off.
+        turn: The marker that begins a message, where that is read as part of the output.
+        whole: Whether the format describes whole messages, reasoning and calls together: it then goes with
+            no other.
+        offered_only: Whether only tools that the client offered are called: in formats without markers, all
+            else is text.
+        uncut: Whether the output is read as it was generated: what ends a generation, stop strings and stop tokens, is
+            read too, and a character that is cut is shown as U+FFFD.
+        ids: How ids of calls look.
+    """
+
+    markers: tuple[str, ...] = ()
+    first: tuple[Edge, ...] = ()
+    content: tuple[Edge, ...] = ()
+    reasoning: tuple[Edge, ...] = ()
+    regions: Mapping[str, Region] = field(default_factory=dict)
+    start: str = "answer"
+    start_thinking: str = "answer"
+    start_answering: str = "answer"
+    turn: str | None = None
+    whole: bool = False
+    offered_only: bool = False
+    uncut: bool = False
+    ids: Ids = Ids.OPENAI

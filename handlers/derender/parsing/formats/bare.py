@@ -1,0 +1,43 @@
+"""Calls that guided decoding makes: bare JSON instead of the family's markup.
+
+With `tool_choice` "required" a list of objects with a name and parameters, with a named tool its arguments
+alone.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from ..format import Act, Edge, Format, Region, Yields
+from ..notation import JSON
+from ..patterns import SPACE, ahead, one_of
+
+__all__ = ["REQUIRED", "named"]
+
+_OBJECTS: Final = Region(Yields.CALLS, then="content", otherwise="content", closes=True)
+
+REQUIRED: Final = Format(
+    first=(Edge((SPACE, ahead(one_of("{", ("[", SPACE, "{")))), "forced objects", Act.BEGIN),),
+    regions={"forced objects": _OBJECTS},
+)
+
+
+def named(name: str) -> Format:
+    """The arguments of one tool, or a whole call of it."""
+    key = (SPACE, ":", SPACE)
+    call = ("{", SPACE, '"name"', *key, json.dumps(name, ensure_ascii=False), SPACE, ",")
+    arguments = (SPACE, one_of('"arguments"', '"parameters"'), *key, "{")
+    return Format(
+        first=(
+            Edge((SPACE, ahead(*call, *arguments)), "forced objects", Act.BEGIN),
+            Edge((SPACE, ahead("[", SPACE, *call, *arguments)), "forced objects", Act.BEGIN),
+            Edge((SPACE, ahead("{")), "forced arguments", Act.OPEN, name=name),
+        ),
+        regions={
+            "forced objects": _OBJECTS,
+            "forced arguments": Region(
+                Yields.ARGUMENTS, notation=JSON, then="content", otherwise="content", closes=True
+            ),
+        },
+    )

@@ -1,0 +1,52 @@
+"""Calls of DeepSeek V3, R1 and V3.1: JSON arguments between control tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..format import Act, Edge, Format, Region, Yields
+from ..notation import JSON
+from ..patterns import SPACE, any_of, capture, one_of
+
+if TYPE_CHECKING:
+    from ..patterns import Pattern
+
+__all__ = ["TOOLS_V3", "TOOLS_V31"]
+
+_BEGIN: Final = "<｜tool▁calls▁begin｜>"
+_END: Final = "<｜tool▁calls▁end｜>"
+_CALL_BEGIN: Final = "<｜tool▁call▁begin｜>"
+_CALL_END: Final = "<｜tool▁call▁end｜>"
+_SEPARATOR: Final = "<｜tool▁sep｜>"
+
+
+def _calls(name: Pattern) -> Format:
+    begins = Edge((SPACE, _BEGIN), "calls")
+    return Format(
+        markers=(_BEGIN, _END, _CALL_BEGIN, _CALL_END, _SEPARATOR),
+        content=(begins,),
+        reasoning=(begins,),
+        regions={
+            "calls": Region(
+                Yields.NOTHING,
+                (Edge((_CALL_BEGIN, *name), "arguments", Act.OPEN), Edge((_END,), "content")),
+            ),
+            "arguments": Region(Yields.ARGUMENTS, notation=JSON, then="end"),
+            "end": Region(
+                Yields.NOTHING,
+                (
+                    Edge((one_of(_CALL_END),), "calls", Act.CLOSE),
+                    Edge((_END,), "content", Act.CLOSE),
+                ),
+                ends=True,
+            ),
+        },
+    )
+
+
+TOOLS_V3: Final = _calls(
+    (any_of("a-z"), _SEPARATOR, capture("name", r"^\s`"), SPACE, one_of("```json", "```"), SPACE)
+)
+"""`function<｜tool▁sep｜>NAME`, then the arguments as a block of code."""
+TOOLS_V31: Final = _calls((capture("name", r"^\s"), _SEPARATOR, SPACE))
+"""`NAME<｜tool▁sep｜>`, then the arguments."""

@@ -1,0 +1,68 @@
+"""DSML, the calls of DeepSeek V3.2 and later.
+
+    <｜DSML｜function_calls>
+    <｜DSML｜invoke name="get_weather">
+    <｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>
+    </｜DSML｜invoke>
+    </｜DSML｜function_calls>
+
+`string` says whether the value is text or JSON. V4 names the whole `tool_calls`, V4.1 `calls`, and puts a space
+before each name.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..format import Act, Edge, Format, Region, Yields
+from ..patterns import END, SPACE, ahead, capture, one_of
+
+__all__ = ["TOOLS_V4", "TOOLS_V32", "TOOLS_V41"]
+
+
+def _calls(calls: str, space: str = "") -> Format:
+    def opening(name: str) -> str:
+        return f"<｜DSML｜{space}{name}"
+
+    def closing(name: str) -> str:
+        return f"</｜DSML｜{space}{name}>"
+
+    begins = Edge((SPACE, f"{opening(calls)}>"), "calls")
+    invoke = (opening("invoke"), SPACE, 'name="', capture("name", r'^"\n'), '"', SPACE)
+    parameter = (opening("parameter"), SPACE, 'name="', capture("key", r'^"\n'), '"', SPACE)
+    ends = (
+        closing("parameter"),
+        ahead(SPACE, one_of(opening("parameter"), closing("invoke"), END)),
+    )
+    return Format(
+        markers=("｜DSML｜",),
+        content=(begins,),
+        reasoning=(begins,),
+        regions={
+            "calls": Region(
+                Yields.NOTHING,
+                (
+                    Edge((*invoke, ">"), "parameters", Act.OPEN),
+                    Edge((*invoke, "/>"), "calls", Act.OPEN_CLOSE),
+                    Edge((closing(calls),), "content"),
+                ),
+            ),
+            "parameters": Region(
+                Yields.NOTHING,
+                (
+                    Edge((*parameter, 'string="true">'), "text", Act.PARAMETER),
+                    Edge((*parameter, 'string="false">'), "json", Act.PARAMETER),
+                    Edge((*parameter, ">"), "value", Act.PARAMETER),
+                    Edge((closing("invoke"),), "calls", Act.CLOSE),
+                ),
+            ),
+            "text": Region(Yields.VALUE, (Edge(ends, "parameters"),), written="string"),
+            "json": Region(Yields.VALUE, (Edge(ends, "parameters"),), written="json"),
+            "value": Region(Yields.VALUE, (Edge(ends, "parameters"),)),
+        },
+    )
+
+
+TOOLS_V32: Final = _calls("function_calls")
+TOOLS_V4: Final = _calls("tool_calls")
+TOOLS_V41: Final = _calls("calls", " ")

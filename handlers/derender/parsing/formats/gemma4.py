@@ -1,0 +1,39 @@
+"""Calls and reasoning of Gemma 4.
+
+    <|channel>thought
+    …<channel|><|tool_call>call:get_weather{city:<|"|>Paris<|"|>}<tool_call|>
+
+Arguments are a form of JSON with bare keys and a token for the quote. White space around calls is the model's.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..format import Act, Edge, Format, Region, Yields
+from ..notation import GEMMA
+from ..patterns import SPACE, ahead, capture, optional
+
+__all__ = ["REASONING", "TOOLS"]
+
+_BEGINS: Final = Edge(
+    ("<|tool_call>", SPACE, "call:", capture("name", r"^{\s"), SPACE, ahead("{")), "arguments", Act.OPEN
+)
+
+TOOLS: Final = Format(
+    markers=("<|tool_call>", "<tool_call|>", '<|"|>'),
+    content=(_BEGINS,),
+    reasoning=(_BEGINS,),
+    regions={
+        "arguments": Region(Yields.ARGUMENTS, notation=GEMMA, then="end"),
+        "end": Region(Yields.NOTHING, (Edge((SPACE, "<tool_call|>"), "content", Act.CLOSE),), ends=True),
+    },
+)
+
+_THOUGHT: Final = ("<|channel>", optional("thought"), SPACE)
+_ENDS: Final = (SPACE, "<channel|>", SPACE)
+REASONING: Final = Format(
+    markers=("<|channel>", "<channel|>"),
+    content=(Edge((SPACE, *_THOUGHT), "reasoning"), Edge(_ENDS, "answer")),
+    reasoning=(Edge(_ENDS, "answer"),),
+)

@@ -1,0 +1,48 @@
+"""Calls of GLM 4.5 and later.
+
+    <tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</arg_value></tool_call>
+
+GLM 4.5 and 4.6 put line breaks between the parts. Models leave out the last `</arg_value>`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..format import Act, Edge, Format, Region, Yields
+from ..patterns import END, SPACE, ahead, capture, one_of
+
+__all__ = ["TOOLS"]
+
+_BEGINS: Final = Edge(
+    (SPACE, "<tool_call>", SPACE, capture("name", r"^<\s"), ahead(SPACE, one_of("<arg_key>", "</tool_call>"))),
+    "parameters",
+    Act.OPEN,
+)
+_ENDS: Final = ("</tool_call>",)
+
+TOOLS: Final = Format(
+    markers=("<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
+    content=(_BEGINS,),
+    reasoning=(_BEGINS,),
+    regions={
+        "parameters": Region(
+            Yields.NOTHING,
+            (
+                Edge(
+                    ("<arg_key>", SPACE, capture("key", r"^<\n"), SPACE, "</arg_key>", SPACE, "<arg_value>"),
+                    "value",
+                    Act.PARAMETER,
+                ),
+                Edge(_ENDS, "content", Act.CLOSE),
+            ),
+        ),
+        "value": Region(
+            Yields.VALUE,
+            (
+                Edge(("</arg_value>", ahead(SPACE, one_of("<arg_key>", _ENDS, END))), "parameters"),
+                Edge((ahead("</tool_call>", SPACE, one_of("<tool_call>", END)),), "parameters"),
+            ),
+        ),
+    },
+)

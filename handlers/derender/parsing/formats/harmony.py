@@ -1,0 +1,82 @@
+"""Harmony, the messages of gpt-oss (OpenAI's harmony documentation, "Message format").
+
+    <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…
+    <|start|>assistant to=functions.get_weather<|channel|>commentary <|constrain|>json<|message|>{…}<|call|>
+
+A message's header names its channel, and whom it is for, in any order. Analysis is reasoning; commentary
+that is for no one, and final, are content; what is for a function is a call; all else is for the model's
+own tools.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..format import Act, Edge, Format, Region, Yields
+from ..notation import JSON
+from ..patterns import ANYTHING, SPACE, ahead, capture, one_of
+
+__all__ = ["MESSAGES"]
+
+_ENDS: Final = (
+    Edge((one_of("<|end|>", "<|return|>", "<|call|>"),), "between"),
+    Edge(("<|start|>",), "header"),
+)
+_TO: Final = ("to=functions.", capture("name", r"^\s"))
+_WORD_ENDS: Final = ahead(one_of((SPACE, "<|message|>"), (SPACE, "<|constrain|>"), (SPACE, "<|channel|>"), " "))
+
+
+def _channel(name: str) -> Edge:
+    return Edge(("<|channel|>", SPACE, name, _WORD_ENDS), f"{name} header")
+
+
+_CHANNELS: Final = (
+    _channel("analysis"),
+    _channel("commentary"),
+    _channel("final"),
+    Edge(("<|channel|>",), "unknown header"),
+)
+_HEADER: Final = (
+    Edge(_TO, "call header", Act.NAME),
+    Edge(("to=",), "unknown header"),
+    *_CHANNELS,
+)
+
+
+def _header(message: str) -> Region:
+    return Region(Yields.NOTHING, (Edge(("<|message|>",), message), *_HEADER, *_ENDS))
+
+
+MESSAGES: Final = Format(
+    markers=("<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|call|>", "<|return|>"),
+    content=_ENDS,
+    reasoning=_ENDS,
+    regions={
+        # The prompt ends within a header. Text that is no header is an answer.
+        "opening": Region(
+            Yields.CONTENT,
+            (
+                Edge((SPACE, ahead(one_of("to=", "<|channel|>", "<|start|>", "<|message|>"))), "header"),
+                Edge((ahead(ANYTHING),), "plain"),
+            ),
+        ),
+        "plain": Region(Yields.CONTENT, (Edge(("<|start|>",), "header"), *_CHANNELS)),
+        "header": _header("answer"),
+        "analysis header": _header("reasoning"),
+        "commentary header": _header("answer"),
+        "final header": _header("answer"),
+        "unknown header": _header("aside"),
+        "call header": Region(Yields.NOTHING, (Edge(("<|message|>",), "call"), *_ENDS)),
+        "call": Region(Yields.NOTHING, (Edge((ahead(ANYTHING),), "arguments", Act.OPEN),)),
+        "arguments": Region(Yields.ARGUMENTS, notation=JSON, then="between", closes=True),
+        "aside": Region(Yields.NOTHING, _ENDS),
+        "between": Region(Yields.NOTHING, (Edge(("<|start|>",), "header"),)),
+    },
+    start="opening",
+    start_thinking="opening",
+    start_answering="opening",
+    turn="<|start|>",
+    whole=True,
+    # vLLM gives its parser the ids themselves.
+    uncut=True,
+)

@@ -1,0 +1,52 @@
+"""Calls of Kimi K2: a section of calls, each with an id that holds the tool's name, and JSON arguments."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..format import Act, Edge, Format, Ids, Region, Yields
+from ..notation import JSON
+from ..patterns import SPACE, ahead, capture, optional
+
+__all__ = ["TOOLS"]
+
+_SECTION: Final = Edge(("<|tool_calls_section_begin|>",), "calls")
+_SECTION_ENDS: Final = "<|tool_calls_section_end|>"
+_CALL: Final = (
+    "<|tool_call_begin|>",
+    SPACE,
+    optional("functions."),
+    capture("name", r"^:\s"),
+    ":",
+    capture("id", "0-9", most=9),
+    SPACE,
+    "<|tool_call_argument_begin|>",
+)
+
+TOOLS: Final = Format(
+    markers=(
+        "<|tool_calls_section_begin|>",
+        "<|tool_calls_section_end|>",
+        "<|tool_call_begin|>",
+        "<|tool_call_argument_begin|>",
+        "<|tool_call_end|>",
+    ),
+    content=(_SECTION,),
+    reasoning=(_SECTION,),
+    regions={
+        "calls": Region(
+            Yields.NOTHING, (Edge(_CALL, "arguments", Act.OPEN), Edge((_SECTION_ENDS,), "content"))
+        ),
+        "arguments": Region(Yields.ARGUMENTS, notation=JSON, then="end"),
+        "end": Region(
+            Yields.NOTHING,
+            (
+                Edge(("<|tool_call_end|>",), "calls", Act.CLOSE),
+                Edge((ahead("<|tool_call_begin|>"),), "calls", Act.CLOSE),
+                Edge((_SECTION_ENDS,), "content", Act.CLOSE),
+            ),
+            ends=True,
+        ),
+    },
+    ids=Ids.KIMI,
+)

@@ -1,0 +1,81 @@
+"""Messages of Kimi K3: elements between control tokens, `<|open|>NAME<|sep|>` to `<|close|>NAME<|sep|>`.
+
+<|open|>think<|sep|>…<|close|>think<|sep|>
+<|open|>response<|sep|>…<|close|>response<|sep|>
+<|open|>tools<|sep|>
+  <|open|>call tool="get_weather" index="1"<|sep|>
+    <|open|>argument key="city" type="string"<|sep|>Paris<|close|>argument<|sep|>
+  <|close|>call<|sep|>
+<|close|>tools<|sep|>
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..format import Act, Edge, Format, Ids, Region, Yields
+from ..patterns import END, SPACE, ahead, any_of, capture, one_of
+
+__all__ = ["MESSAGES"]
+
+
+def _opens(name: str) -> str:
+    return f"<|open|>{name}<|sep|>"
+
+
+def _closes(name: str) -> str:
+    return f"<|close|>{name}<|sep|>"
+
+
+_ELEMENTS: Final = (
+    Edge((_opens("think"),), "reasoning"),
+    Edge((_opens("response"),), "answer"),
+    Edge((_opens("tools"),), "calls"),
+    Edge(("<|open|>message", any_of("^"), "<|sep|>"), "message"),
+)
+_ENDS: Final = (Edge((_closes("message"),), "message"),)
+_ARGUMENT: Final = ('<|open|>argument key="', capture("key", r'^"\n'), '" type="')
+_ARGUMENT_ENDS: Final = (
+    _closes("argument"),
+    ahead(one_of("<|open|>argument", "<|close|>call", END)),
+)
+
+MESSAGES: Final = Format(
+    markers=("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"),
+    content=(*_ELEMENTS, Edge((_closes("response"),), "message"), *_ENDS),
+    reasoning=(*_ELEMENTS, Edge((_closes("think"),), "message"), *_ENDS),
+    regions={
+        "message": Region(Yields.NOTHING, _ELEMENTS),
+        "thinking": Region(
+            Yields.REASONING,
+            (Edge((_opens("think"),), "reasoning"), Edge((ahead(any_of("^", least=1)),), "reasoning")),
+        ),
+        "calls": Region(
+            Yields.NOTHING,
+            (
+                Edge(
+                    ('<|open|>call tool="', capture("name", r'^"\n'), '"', any_of("^"), "<|sep|>"),
+                    "arguments",
+                    Act.OPEN,
+                ),
+                Edge((_closes("tools"),), "message"),
+                *_ENDS,
+            ),
+        ),
+        "arguments": Region(
+            Yields.NOTHING,
+            (
+                Edge((*_ARGUMENT, 'string"', SPACE, "<|sep|>"), "text", Act.PARAMETER, entities=True),
+                Edge((*_ARGUMENT, any_of("a-z"), '"', SPACE, "<|sep|>"), "json", Act.PARAMETER, entities=True),
+                Edge((_closes("call"),), "calls", Act.CLOSE),
+            ),
+        ),
+        "text": Region(Yields.VALUE, (Edge(_ARGUMENT_ENDS, "arguments"),), written="string"),
+        "json": Region(Yields.VALUE, (Edge(_ARGUMENT_ENDS, "arguments"),), written="json"),
+    },
+    start="thinking",
+    start_thinking="thinking",
+    start_answering="answer",
+    whole=True,
+    ids=Ids.OPENAI,
+)

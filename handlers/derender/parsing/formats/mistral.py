@@ -1,0 +1,54 @@
+"""Calls and reasoning of Mistral's models, by the version of their tokenizer.
+
+    v3:       [TOOL_CALLS] [{"name": "get_weather", "arguments": {"city": "Paris"}}]
+    v11, v13: [TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}
+
+v11 may have `[CALL_ID]` and an id before `[ARGS]`. Reasoning is between `[THINK]` and `[/THINK]`, with v11
+between `<think>` and `</think>`. Nothing but its end ends it: models quote the other markers in it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..format import Act, Edge, Format, Ids, Region, Yields
+from ..notation import JSON
+from ..patterns import SPACE, ahead, capture, optional
+
+__all__ = ["REASONING", "TOOLS"]
+
+TOOLS: Final = Format(
+    markers=("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
+    content=(
+        Edge(("[TOOL_CALLS]", SPACE, ahead("[", SPACE, "{")), "objects", Act.BEGIN),
+        Edge(
+            (
+                "[TOOL_CALLS]",
+                SPACE,
+                capture("name", r"^\s{\["),
+                optional("[CALL_ID]", capture("id", "A-Za-z0-9")),
+                optional("[ARGS]"),
+                ahead(SPACE, "{"),
+            ),
+            "arguments",
+            Act.OPEN,
+        ),
+    ),
+    regions={
+        "objects": Region(Yields.CALLS, then="content", closes=True),
+        "arguments": Region(Yields.ARGUMENTS, notation=JSON, then="content", closes=True),
+    },
+    ids=Ids.MISTRAL,
+)
+
+_CONTENT: Final = (
+    Edge((SPACE, "[THINK]", SPACE), "reasoning"),
+    Edge((SPACE, "[/THINK]", SPACE), "answer"),
+    Edge((SPACE, "<think>", SPACE), "reasoning in text"),
+)
+REASONING: Final = Format(
+    markers=("[THINK]", "[/THINK]", "<think>", "</think>"),
+    content=_CONTENT,
+    reasoning=(_CONTENT[1],),
+    regions={"reasoning in text": Region(Yields.REASONING, (Edge((SPACE, "</think>", SPACE), "answer"),))},
+)

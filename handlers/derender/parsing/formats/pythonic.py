@@ -1,0 +1,43 @@
+"""Calls as a list of Python calls: `[get_weather(city="Paris"), get_time()]`. The whole answer is one list."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..format import Act, Edge, Format, Region, Yields
+from ..notation import CALL_ARGUMENTS, PYTHON
+from ..patterns import SPACE, ahead, capture
+
+__all__ = ["LLAMA4", "TOOLS"]
+
+_CALL: Final = (capture("name", r"A-Za-z0-9_.\-"), SPACE, "(")
+_LIST: Final = ("[", SPACE, ahead(*_CALL))
+
+TOOLS: Final = Format(
+    first=(Edge((SPACE, *_LIST), "calls", Act.BEGIN),),
+    regions={
+        "calls": Region(
+            Yields.NOTHING,
+            (
+                Edge((SPACE, *_CALL), "arguments", Act.OPEN),
+                Edge((SPACE, "]"), "content", Act.CLOSE),
+                Edge((SPACE, ",", SPACE), "calls"),
+            ),
+        ),
+        "arguments": Region(
+            Yields.ARGUMENTS, notation=PYTHON, begins=CALL_ARGUMENTS, then="calls", otherwise="content"
+        ),
+    },
+    offered_only=True,
+)
+LLAMA4: Final = Format(
+    markers=("<|python_start|>", "<|python_end|>"),
+    first=TOOLS.first,
+    content=(
+        Edge((SPACE, "<|python_start|>", SPACE, *_LIST), "calls", Act.BEGIN),
+        Edge((SPACE, "<|python_end|>"), "content"),
+    ),
+    regions=TOOLS.regions,
+    offered_only=True,
+)
+"""Llama 4 may put the list between `<|python_start|>` and `<|python_end|>`."""

@@ -1,0 +1,57 @@
+r"""Calls of Qwen3-Coder and Qwen3.5 and later.
+
+    <tool_call>
+    <function=get_weather>
+    <parameter=city>
+    Paris
+    </parameter>
+    </function>
+    </tool_call>
+
+Only `<tool_call>` and `</tool_call>` are tokens, and models forget either, so the rest is matched as text.
+A value ends where what follows its end is markup, too; the template puts it on lines of its own, and models
+leave out `</parameter>`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..format import Act, Edge, Format, Region, Yields
+from ..patterns import END, SPACE, ahead, capture, one_of, optional
+
+__all__ = ["TOOLS"]
+
+_FUNCTION: Final = ("<function=", capture("name", r"^>\s"), ">")
+_BEGINS: Final = Edge((SPACE, optional("<tool_call>", SPACE), *_FUNCTION), "parameters", Act.OPEN)
+_FUNCTION_ENDS: Final = (
+    "</function>",
+    one_of((SPACE, "</tool_call>"), ahead(SPACE, one_of("<tool_call>", "<function=", END))),
+)
+_PARAMETER: Final = ("<parameter=", capture("key", r"^>\n"), ">")
+_LINE: Final = optional("\n")
+
+TOOLS: Final = Format(
+    markers=("<tool_call>", "</tool_call>"),
+    content=(_BEGINS,),
+    reasoning=(_BEGINS,),
+    regions={
+        "parameters": Region(
+            Yields.NOTHING,
+            (
+                Edge((*_PARAMETER, _LINE), "value", Act.PARAMETER),
+                Edge(_FUNCTION_ENDS, "content", Act.CLOSE),
+            ),
+        ),
+        "value": Region(
+            Yields.VALUE,
+            (
+                Edge(
+                    (_LINE, "</parameter>", ahead(SPACE, one_of("<parameter=", _FUNCTION_ENDS))), "parameters"
+                ),
+                Edge(("\n", ahead(*_PARAMETER, "\n")), "parameters"),
+                Edge((_LINE, ahead(*_FUNCTION_ENDS)), "parameters"),
+            ),
+        ),
+    },
+)

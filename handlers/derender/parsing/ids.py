@@ -1,0 +1,40 @@
+"""Ids of tool calls: made from what the call is, so that whoever derenders it again makes the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .format import Ids
+
+if TYPE_CHECKING:
+    from .events import CallStart
+
+__all__ = ["call_id"]
+
+_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_MISTRAL_LENGTH: Final = 9
+
+
+def call_id(ids: Ids, call: CallStart, *, request_id: str, choice: int, earlier: int) -> str:
+    """The id of a call. Where a family's clients depend on the model's own, that is it.
+
+    Args:
+        ids: How ids look.
+        call: The call.
+        request_id: The generate response's.
+        choice: The choice's index.
+        earlier: Calls in the conversation before this answer.
+    """
+    match ids:
+        case Ids.KIMI:
+            return f"functions.{call.name}:{call.written_id or earlier + call.index}"
+        case Ids.MISTRAL if len(call.written_id) == _MISTRAL_LENGTH and call.written_id.isalnum():
+            return call.written_id
+    # Only answers with calls pay for the import.
+    from hashlib import sha256
+
+    digest = sha256(f"{request_id}\0{choice}\0{call.index}".encode(errors="replace"))
+    if ids is not Ids.MISTRAL:
+        return f"call_{digest.hexdigest()[:24]}"
+    number = int.from_bytes(digest.digest())
+    return "".join(_DIGITS[number // len(_DIGITS) ** place % len(_DIGITS)] for place in range(_MISTRAL_LENGTH))

@@ -1,0 +1,106 @@
+"""The value of a parameter that a format writes as bare text → JSON, in pieces.
+
+A string is passed on as it comes. What may be something else is kept until its end says what it is; past a
+bound it is what it began as.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from msgspec import Struct
+
+from .notation import JSON, NotationState, escape, read
+from .schema import MOST_HELD, typed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ValueState", "Written", "begin_value", "end_value", "read_value"]
+
+Form = Literal["string", "json", "kept"]
+Written = Literal["string", "json"]
+"""What a model may write of a value's type, in formats that have it."""
+
+
+class ValueState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Where reading a value is."""
+
+    form: Form = "kept"
+    """Being written as a string; as JSON; or not known yet."""
+    kept: str = ""
+    """The text, while the form is not known."""
+    notation: NotationState = NotationState()
+    """Where its JSON is."""
+
+
+class ReadValue(NamedTuple):
+    """What reading a piece of a value gave."""
+
+    json: str
+    state: ValueState
+
+
+_STRING: Final = frozenset({"string"})
+_MOST_UNREAD: Final = 512
+
+
+def begin_value(types: frozenset[str], written: Written | None) -> ReadValue:
+    """Begin a value.
+
+    Args:
+        types: The JSON types that its schema allows.
+        written: What the model wrote of its type.
+    """
+    if written == "string" or (written is None and types == _STRING):
+        return ReadValue('"', ValueState("string"))
+    return ReadValue("", ValueState())
+
+
+def read_value(
+    state: ValueState, text: str, types: frozenset[str], markers: Mapping[str, str], *, keep: bool
+) -> ReadValue:
+    """Read more of a value's text.
+
+    Args:
+        state: Where the text before it has led.
+        text: The text; all of it is the value's.
+        types: The JSON types that its schema allows.
+        markers: Characters that stand for markers → the markers' text.
+        keep: Whether to keep the text however long, so that it can be a string whatever follows.
+    """
+    if state.form == "string":
+        return ReadValue(escape(_with_markers(text, markers)), state)
+    if state.form == "json":
+        text = state.kept + text
+        got = read(JSON, state.notation, text, 0, markers=markers)
+        # A word or an escape that may go on is kept; of what follows the value, that it is there.
+        return ReadValue(
+            got.json, ValueState("json", _with_markers(text[got.end :], markers)[:_MOST_UNREAD], got.state)
+        )
+    kept = state.kept + _with_markers(text, markers)
+    if keep or len(kept) <= MOST_HELD:
+        return ReadValue("", ValueState("kept", kept))
+    value = kept.lstrip(" \t\r\n")
+    if value[:1] in ("{", "[") and ("object" if value[0] == "{" else "array") in types:
+        got = read(JSON, NotationState(), value, 0)
+        if got.state.phase not in ("bad", "done"):
+            return ReadValue(got.json, ValueState("json", value[got.end :], got.state))
+    return ReadValue(f'"{escape(kept)}', ValueState("string"))
+
+
+def end_value(state: ValueState, types: frozenset[str], written: Written | None) -> str | None:
+    """End a value: the rest of its JSON, or None where it began as JSON and is none."""
+    match state.form:
+        case "string":
+            return '"'
+        case "json":
+            return None if state.notation.phase != "done" or state.kept.strip(" \t\r\n") else ""
+        case _:
+            return typed(state.kept, types, as_written=written == "json")
+
+
+def _with_markers(text: str, markers: Mapping[str, str]) -> str:
+    if text.isascii():
+        return text
+    return "".join(markers.get(character, character) for character in text)

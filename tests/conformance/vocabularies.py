@@ -1,0 +1,267 @@
+"""Token ids of the recorded outputs, and the vocabularies that decode them.
+
+Every fixture records the ids that its model wrote. Where a tokenizer that can be fetched decodes them to the
+recorded text, those are replayed, so that a marker is a token or text as it was in the output. Newer models
+often have an older model's tokenizer with other names for ids that were reserved; the names are given here. For
+the other models the text is encoded with a stand-in: Qwen3's tokenizer with these models' markers as further
+special tokens, and as text where the recorded ids say so (`ORDINARY`). It has `<think>` as a token, which
+Magistral-Small-2506 writes as text.
+
+    tokenizer      made from                    models                                        fixtures
+    qwen3                                       Qwen3, Qwen3-Coder, Qwen3-Coder-Next                70
+    gptoss                                      gpt-oss                                             51
+    deepseek_v3                                 DeepSeek V3                                         17
+    deepseek_v32   deepseek_v3, 3 renamed       DeepSeek V3.1, V3.2                                 29
+    deepseek_v4    deepseek_v3, 11 added        DeepSeek V4, V4.1                                   39
+    llama3_3       llama3_1, 3 renamed          Llama 3.3                                           24
+    gemma4         gemma3, 12 renamed           Gemma 4                                             48
+    stand_in       qwen3, markers added         GLM (51), Kimi (49), Mistral (47),                 191
+                                                Qwen3.5 and 3.8 (34), Llama 4 (10)
+
+No recorded output confirms the names of Gemma 4's ids 46, 47, 50, 51, 98, 105 and 106, and of DeepSeek V4's
+128821; only the end of a prompt depends on them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from canitoolcall.fixtures import load_families, load_fixtures
+from tests.conftest import CACHE, _compiled
+from tokenizers import Tokenizer
+
+from derender.vocabulary import files, load
+from fetch import NAMES, fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from canitoolcall.fixtures import Fixture
+
+    from derender.vocabulary import Vocabulary
+
+__all__ = [
+    "FAMILIES",
+    "FIXTURES",
+    "ORDINARY",
+    "STAND_IN",
+    "Ids",
+    "ids_of",
+    "layer",
+    "prompt_of",
+    "special_ids",
+    "tokenizer",
+    "tokenizer_of",
+    "vocabulary",
+]
+
+FIXTURES: Final = tuple(load_fixtures())
+FAMILIES: Final = load_families()
+MARKERS: Final = frozenset(marker for family in FAMILIES.values() for marker in family.markers)
+
+STAND_IN: Final = "stand_in"
+TOKENIZERS: Final = (
+    # model, the first that matches: tokenizer
+    (r"^Qwen/Qwen3-", "qwen3"),
+    (r"/gpt-oss-", "gptoss"),
+    (r"/DeepSeek-V3-", "deepseek_v3"),
+    (r"/DeepSeek-V3\.[12]", "deepseek_v32"),
+    (r"/DeepSeek-V4", "deepseek_v4"),
+    (r"/Llama-3", "llama3_3"),
+    (r"/gemma-4-", "gemma4"),
+    (r"", STAND_IN),
+)
+PLAIN: Final = frozenset({"<function=", "</function>", "<parameter=", "</parameter>"})
+"""Markers that are no token of their own."""
+ORDINARY: Final = {
+    "kimi/k3-control-marker-text-in-value": ("<|close|>argument<|sep|> is how args end",),
+    "mistral/v13think-marker-in-arguments": (
+        "[TOOL_CALLS] here is just text.",
+        'Calls look like [TOOL_CALLS]name[ARGS]{\\"a\\": 1}; thinking is [THINK]...[/THINK].',
+    ),
+}
+"""Fixture → passages of its output whose markers are ordinary text, as the recorded ids say."""
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A tokenizer made from a fetched one."""
+
+    base: str
+    tokens: Mapping[int, str]
+    """Id → the token's new name; ids after the base's last are new."""
+    named: bool = False
+    """Whether the model's configuration names these tokens, so that `skip_special_tokens` leaves them out."""
+
+
+@dataclass(frozen=True)
+class Ids:
+    """A fixture's ids."""
+
+    prompt: tuple[int, ...]
+    output: tuple[int, ...]
+
+
+def tokenizer_of(model: str) -> str:
+    """The name of the tokenizer that a model's fixtures are replayed with."""
+    return next(name for pattern, name in TOKENIZERS if re.search(pattern, model))
+
+
+def prompt_of(fixture: Fixture) -> str:
+    """The end of the prompt: the fixture's, or its model's usual one."""
+    if fixture.generation_prompt is not None:
+        return fixture.generation_prompt
+    model = FAMILIES[fixture.family].reference_for(fixture.reference_model)
+    assert model is not None
+    assert model.default_generation_prompt is not None
+    return model.default_generation_prompt
+
+
+@cache
+def ids_of(fixture_id: str) -> Ids:
+    """The ids of a fixture, in its tokenizer."""
+    (fixture,) = (each for each in FIXTURES if each.id == fixture_id)
+    name = tokenizer_of(fixture.reference_model)
+    prompt = tuple(tokenizer(name).encode(prompt_of(fixture), add_special_tokens=False).ids)
+    if name != STAND_IN:
+        assert fixture.output_token_ids is not None
+        return Ids(prompt, fixture.output_token_ids)
+    return Ids(prompt, tuple(_encoded(fixture.raw_output, ORDINARY.get(fixture.id, ()))))
+
+
+@cache
+def special_ids(name: str) -> frozenset[int]:
+    """Ids of a tokenizer's special tokens and markers."""
+    added = tokenizer(name).get_added_tokens_decoder().items()
+    return frozenset(token_id for token_id, token in added if token.special or token.content in MARKERS)
+
+
+@cache
+def vocabulary(name: str) -> Vocabulary:
+    """A tokenizer's compiled vocabulary."""
+    (path,) = files(layer(name))
+    return load(path)
+
+
+@cache
+def layer(name: str) -> Path:
+    """The layer compiled from a tokenizer."""
+    return _compiled(folder(name), name)
+
+
+@cache
+def tokenizer(name: str) -> Tokenizer:
+    """A tokenizer, to encode with."""
+    return Tokenizer.from_file(str(folder(name) / "tokenizer.json"))
+
+
+@cache
+def folder(name: str) -> Path:
+    """A tokenizer's folder: fetched, or made from one that is."""
+    if name in NAMES:
+        return fetch(CACHE / "tokenizers", name)
+    derived = _derived()[name]
+    base = fetch(CACHE / "tokenizers", derived.base)
+    digest = hashlib.sha256(Path(__file__).read_bytes() + (base / "tokenizer.json").read_bytes())
+    target = CACHE / "conformance" / name / digest.hexdigest()[:16]
+    if not target.is_dir():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as work:
+            _write(derived, base, Path(work, name))
+            for stale in target.parent.glob("[!.]*"):
+                shutil.rmtree(stale)
+            Path(work, name).rename(target)
+    return target
+
+
+def _derived() -> dict[str, Derived]:
+    reserved = {token_id: f"<\uff5creserved\u2581{token_id}\uff5c>" for token_id in range(128815, 128826)}
+    return {
+        "deepseek_v32": Derived(
+            "deepseek_v3", {128793: "\uff5cDSML\uff5c", 128798: "<think>", 128799: "</think>"}
+        ),
+        "deepseek_v4": Derived(
+            "deepseek_v3", {**reserved, 128821: "<think>", 128822: "</think>", 128825: "\uff5cDSML\uff5c"}
+        ),
+        "llama3_3": Derived(
+            "llama3_1", {128004: "<|finetune_right_pad_id|>", 128008: "<|eom_id|>", 128010: "<|python_tag|>"}
+        ),
+        "gemma4": Derived(
+            "gemma3",
+            {
+                46: "<|tool>",
+                47: "<tool|>",
+                48: "<|tool_call>",
+                49: "<tool_call|>",
+                50: "<|tool_response>",
+                51: "<tool_response|>",
+                52: '<|"|>',
+                98: "<|think|>",
+                100: "<|channel>",
+                101: "<channel|>",
+                105: "<|turn>",
+                106: "<turn|>",
+            },
+            named=True,
+        ),
+        STAND_IN: Derived("qwen3", dict(_stand_in_markers()), named=True),
+    }
+
+
+def _stand_in_markers() -> Iterator[tuple[int, str]]:
+    """The markers of all families that it stands in for, as ids after Qwen3's own."""
+    own = Tokenizer.from_file(str(folder("qwen3") / "tokenizer.json"))
+    families = {each.family for each in FIXTURES if tokenizer_of(each.reference_model) == STAND_IN}
+    markers = {marker for family in families for marker in FAMILIES[family].markers} - PLAIN
+    new = (marker for marker in sorted(markers) if own.token_to_id(marker) is None)
+    return enumerate(new, own.get_vocab_size(with_added_tokens=True))
+
+
+def _write(derived: Derived, base: Path, target: Path) -> None:
+    shutil.copytree(base, target)
+    definition = _read(base / "tokenizer.json")
+    config = _read(base / "tokenizer_config.json")
+    # Normalization would change what the model wrote; a real output has been through it.
+    definition["normalizer"] = None if derived.base == "qwen3" else definition["normalizer"]
+    # It repeats what tokenizer.json has, by the old names.
+    config.pop("added_tokens_decoder", None)
+    added = {token["id"]: token for token in definition["added_tokens"]}
+    named = {token_id: token for token, token_id in definition["model"]["vocab"].items()}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    for token_id, name in derived.tokens.items():
+        added[token_id] = {"id": token_id, "content": name, **flags, "special": True}
+        if token_id in named:
+            named[token_id] = name
+    definition["added_tokens"] = [added[token_id] for token_id in sorted(added)]
+    definition["model"]["vocab"] = {token: token_id for token_id, token in named.items()}
+    if derived.named:
+        further = config.get("additional_special_tokens") or []
+        config["additional_special_tokens"] = [*further, *derived.tokens.values()]
+    for name, content in (("tokenizer.json", definition), ("tokenizer_config.json", config)):
+        (target / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert isinstance(content, dict)
+    return content
+
+
+def _encoded(text: str, ordinary: Sequence[str]) -> Iterator[int]:
+    """The stand-in's ids of a text; in ordinary passages markers are text."""
+    encoder = tokenizer(STAND_IN)
+    for passage in ordinary:
+        assert text.count(passage) == 1
+    pattern = "|".join(map(re.escape, ordinary)) or "(?!)"
+    for part in re.split(f"({pattern})", text):
+        encoder.encode_special_tokens = part in ordinary
+        yield from encoder.encode(part, add_special_tokens=False).ids
+    encoder.encode_special_tokens = False
