@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from .format import Edge, Format, Region, Yields
 from .notation import with_quotes
-from .patterns import ANYTHING, Scanner, ahead, translate
+from .patterns import ANYTHING, Scanner, ahead, translate, with_markers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,7 @@ _FIRST_MARKER: Final = 0xD800
 """Markers are lone surrogates in the text that is parsed: text that was decoded holds none."""
 _MOST_MARKERS: Final = 0x800
 _EMPTY: Final = Format()
+_MARKER: Final = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +55,11 @@ class Grammar:
 
     def with_markers(self, text: str) -> str:
         """Text with its markers as they are written."""
-        if text.isascii():
-            return text
-        texts = self.texts
-        return "".join([texts.get(character, character) for character in text])
+        return with_markers(text, self.texts)
 
     def without_markers(self, text: str) -> str:
         """Text with its markers left out."""
-        if text.isascii():
-            return text
-        return "".join([character for character in text if character not in self.texts])
+        return _MARKER.sub("", text)
 
 
 def compile_grammar(

@@ -104,6 +104,8 @@ class Read(NamedTuple):
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _PLAIN: Final = re.compile(r"[^\"'\\<\x00-\x1f\ud800-\udfff]+")
 """Characters that mean themselves in a string, in all notations and in JSON."""
+_PLAIN_JSON: Final = re.compile(r'(?:[^"\\\x00-\x1f\ud800-\udfff]++|\\["\\/bfnrt])++')
+"""What stays as it is in a string of JSON."""
 _WORD: Final = re.compile(r"[^\s,:=\[\]{}()\"'\ud800-\udfff]+")
 _BARE: Final = re.compile(r"[^,\[\]{}\"\ud800-\udfff]+")
 _BARE_KEY: Final = re.compile(r"[^:,\[\]{}\"\ud800-\udfff]+")
@@ -214,7 +216,7 @@ class _Machine:
         self.phase = "bad"
 
     def _string(self) -> None:
-        if plain := _PLAIN.match(self.text, self.at):
+        if plain := (_PLAIN_JSON if self.notation.verbatim else _PLAIN).match(self.text, self.at):
             self.out.append(plain[0])
             self.at = plain.end()
             return

@@ -15,7 +15,7 @@ a pattern names the marker, it is that character that is searched.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 __all__ = [
@@ -32,12 +32,15 @@ __all__ = [
     "one_of",
     "optional",
     "translate",
+    "with_markers",
 ]
 
 MOST_SPACE: Final = 128
 """Longest white space that belongs to a marker: of a longer run, the last characters."""
 MOST_CAPTURED: Final = 200
 """Longest name, key or id."""
+
+SPACES: Final = " \t\r\n"
 
 Markers = Mapping[str, str]
 """Text of a marker → the character it is in the text that is searched."""
@@ -50,6 +53,10 @@ class Expression(NamedTuple):
     """What the part is."""
     begun: str
     r"""What may yet become the part: runs into the end of the text, and ends with \Z."""
+    first: str | None = None
+    """What it can begin with: a set without its brackets; None for any character."""
+    empty: bool = False
+    """Whether it can be nothing."""
 
 
 Part = Callable[[Markers], Expression]
@@ -59,6 +66,8 @@ Pattern = tuple[Part | str, ...]
 
 _NUMBER: Final = "\x01"
 """In an expression: the number of its pattern, so that several may capture under one name."""
+_MARKER: Final = re.compile("[\ud800-\udfff]")
+"""Markers are lone surrogates in the text that is parsed: text that was decoded holds none."""
 _END: Final = "\x02"
 """In an expression: the end of the output."""
 
@@ -70,9 +79,14 @@ def translate(text: str, markers: Markers) -> str:
     return text
 
 
+def with_markers(text: str, texts: Mapping[str, str]) -> str:
+    """The reverse: a text with its markers as they are written."""
+    return text if _MARKER.search(text) is None else _MARKER.sub(lambda match: texts.get(match[0], ""), text)
+
+
 def _space(_: Markers) -> Expression:
-    some = rf"[ \t\r\n]{{0,{MOST_SPACE}}}+"
-    return Expression(some, some + r"\Z")
+    some = rf"[{SPACES}]{{0,{MOST_SPACE}}}+"
+    return Expression(some, some + r"\Z", SPACES, empty=True)
 
 
 SPACE: Final[Part] = _space
@@ -80,7 +94,7 @@ SPACE: Final[Part] = _space
 
 
 def _anything(_: Markers) -> Expression:
-    return Expression(r"[^ \t\r\n]", r"\Z")
+    return Expression(f"[^{SPACES}]", r"\Z")
 
 
 ANYTHING: Final[Part] = _anything
@@ -88,7 +102,7 @@ ANYTHING: Final[Part] = _anything
 
 
 def _end(_: Markers) -> Expression:
-    return Expression(_END, r"\Z")
+    return Expression(_END, r"\Z", "")
 
 
 END: Final[Part] = _end
@@ -101,7 +115,7 @@ def _text(text: str) -> Part:
         begun = r"\Z"
         for character in reversed(translated[:-1]):
             begun = rf"(?:\Z|{re.escape(character)}{begun})"
-        return Expression(re.escape(translated), begun)
+        return Expression(re.escape(translated), begun, re.escape(translated[0]))
 
     return expression
 
@@ -118,7 +132,9 @@ def any_of(characters: str, *, least: int = 0, most: int = MOST_CAPTURED) -> Par
     chosen = f"[{_no_marker(characters)}]"
 
     def expression(_: Markers) -> Expression:
-        return Expression(rf"{chosen}{{{least},{most}}}+", rf"{chosen}{{0,{most}}}+\Z")
+        some = rf"{chosen}{{{least},{most}}}+"
+        first = None if characters.startswith("^") else characters
+        return Expression(some, rf"{chosen}{{0,{most}}}+\Z", first, empty=not least)
 
     return expression
 
@@ -128,8 +144,8 @@ def capture(name: str, characters: str, *, most: int = MOST_CAPTURED) -> Part:
     some = any_of(characters, least=1, most=most)
 
     def expression(markers: Markers) -> Expression:
-        whole, begun = some(markers)
-        return Expression(f"(?P<{name}_{_NUMBER}>{whole})", begun)
+        found = some(markers)
+        return found._replace(whole=f"(?P<{name}_{_NUMBER}>{found.whole})")
 
     return expression
 
@@ -138,8 +154,8 @@ def optional(*pattern: Part | str) -> Part:
     """A pattern, or nothing."""
 
     def expression(markers: Markers) -> Expression:
-        whole, begun = _sequence(pattern, markers)
-        return Expression(f"(?:{whole})?", begun)
+        found = _sequence(pattern, markers)
+        return found._replace(whole=f"(?:{found.whole})?", empty=True)
 
     return expression
 
@@ -149,8 +165,10 @@ def one_of(*patterns: Pattern | Part | str) -> Part:
     sequences = [each if isinstance(each, tuple) else (each,) for each in patterns]
 
     def expression(markers: Markers) -> Expression:
-        wholes, begun = zip(*(_sequence(each, markers) for each in sequences), strict=True)
-        return Expression(f"(?:{'|'.join(wholes)})", f"(?:{'|'.join(begun)})")
+        wholes, begun, firsts, empty = zip(*(_sequence(each, markers) for each in sequences), strict=True)
+        return Expression(
+            f"(?:{'|'.join(wholes)})", f"(?:{'|'.join(begun)})", _either(firsts), empty=any(empty)
+        )
 
     return expression
 
@@ -159,8 +177,8 @@ def ahead(*pattern: Part | str) -> Part:
     """The place before a pattern, which is not read yet."""
 
     def expression(markers: Markers) -> Expression:
-        whole, begun = _sequence(pattern, markers)
-        return Expression(f"(?={whole})", begun)
+        found = _sequence(pattern, markers)
+        return found._replace(whole=f"(?={found.whole})")
 
     return expression
 
@@ -183,18 +201,24 @@ class Scanner:
         markers: How markers are written in the text.
     """
 
-    __slots__ = ("_final", "_running")
+    __slots__ = ("_begins", "_final", "_running", "_spaced")
 
     def __init__(self, patterns: Sequence[Pattern], markers: Markers) -> None:
-        wholes, alternatives = [], []
+        wholes, alternatives, firsts = [], [], []
+        # White space before a pattern is looked for where the rest of the pattern is: text is full of it.
+        self._spaced = frozenset(number for number, pattern in enumerate(patterns) if pattern[0] is SPACE)
         for number, pattern in enumerate(patterns):
-            whole, begun = _sequence(pattern, markers)
+            rest = pattern[1:] if number in self._spaced else pattern
+            whole, begun, first, empty = _sequence(rest, markers)
             whole = f"(?P<p{number}>{whole})".replace(_NUMBER, str(number))
             wholes.append(whole)
             # What is begun before what is whole: a part at the end of the text may still grow.
             alternatives += [re.sub(rf"\(\?P<\w+_{_NUMBER}>", "(?:", begun), whole]
-        self._running = re.compile("|".join([*alternatives, r"\Z"]).replace(_END, "(?!)"))
-        self._final = re.compile(("|".join(wholes) or "(?!)").replace(_END, r"\Z"))
+            firsts.append(None if empty else first)
+        first = _either(firsts)
+        self._begins = re.compile("(?s:.)" if first is None else f"[{first}]" if first else "(?!)")
+        self._running = re.compile("|".join(alternatives).replace(_END, "(?!)"))
+        self._final = re.compile("|".join(wholes).replace(_END, r"\Z"))
 
     def search(self, text: str, start: int, *, final: bool = False) -> Found | None:
         """Find the first pattern, from a place on.
@@ -204,26 +228,62 @@ class Scanner:
             start: The place.
             final: Whether the output ends with the text: nothing is held, and there may be nothing found.
         """
-        match = (self._final if final else self._running).search(text, start)
-        if match is None:
+        expression = self._final if final else self._running
+        place = start
+        while candidate := self._begins.search(text, place):
+            if match := expression.match(text, candidate.start()):
+                return self._found(text, start, match)
+            place = candidate.end()
+        if final:
             return None
+        begin = _space_before(text, len(text), start) if self._spaced else len(text)
+        return Found(begin, len(text), None, {})
+
+    def _found(self, text: str, start: int, match: re.Match[str]) -> Found:
         group = match.lastgroup
         if group is None:
-            return Found(match.start(), match.end(), None, {})
-        captures = {
-            name.rpartition("_")[0]: value
-            for name, value in match.groupdict().items()
-            if value is not None and "_" in name
-        }
-        return Found(match.start(), match.end(), int(group[1:]), captures)
+            begin = _space_before(text, match.start(), start) if self._spaced else match.start()
+            return Found(begin, match.end(), None, {})
+        number = int(group[1:])
+        return Found(
+            _space_before(text, match.start(), start) if number in self._spaced else match.start(),
+            match.end(),
+            number,
+            {
+                name.rpartition("_")[0]: value
+                for name, value in match.groupdict().items()
+                if value is not None and "_" in name
+            },
+        )
+
+
+def _space_before(text: str, end: int, start: int) -> int:
+    """Where the white space before a place begins."""
+    least = max(start, end - MOST_SPACE)
+    while end > least and text[end - 1] in SPACES:
+        end -= 1
+    return end
+
+
+def _either(firsts: Iterable[str | None]) -> str | None:
+    """What one of several can begin with."""
+    found = list(firsts)
+    return None if None in found else "".join(first for first in found if first is not None)
 
 
 def _sequence(pattern: Sequence[Part | str], markers: Markers) -> Expression:
     expressions = [(_text(part) if isinstance(part, str) else part)(markers) for part in pattern]
-    *before, (_, begun) = expressions
-    for whole, part_begun in reversed(before):
-        begun = f"(?:{part_begun}|{whole}{begun})"
-    return Expression("".join(whole for whole, _ in expressions), begun)
+    *before, last = expressions
+    begun, firsts = last.begun, [last.first]
+    for part in reversed(before):
+        begun = f"(?:{part.begun}|{part.whole}{begun})"
+        firsts = [part.first, *firsts] if part.empty else [part.first]
+    return Expression(
+        "".join([part.whole for part in expressions]),
+        begun,
+        _either(firsts),
+        empty=all(part.empty for part in expressions),
+    )
 
 
 def _no_marker(characters: str) -> str:

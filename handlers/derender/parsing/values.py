@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from msgspec import Struct
 
 from .notation import JSON, NotationState, escape, read
+from .patterns import with_markers
 from .schema import MOST_HELD, typed
 
 if TYPE_CHECKING:
@@ -70,15 +71,15 @@ def read_value(
         keep: Whether to keep the text however long, so that it can be a string whatever follows.
     """
     if state.form == "string":
-        return ReadValue(escape(_with_markers(text, markers)), state)
+        return ReadValue(escape(with_markers(text, markers)), state)
     if state.form == "json":
         text = state.kept + text
         got = read(JSON, state.notation, text, 0, markers=markers)
         # A word or an escape that may go on is kept; of what follows the value, that it is there.
         return ReadValue(
-            got.json, ValueState("json", _with_markers(text[got.end :], markers)[:_MOST_UNREAD], got.state)
+            got.json, ValueState("json", with_markers(text[got.end :], markers)[:_MOST_UNREAD], got.state)
         )
-    kept = state.kept + _with_markers(text, markers)
+    kept = state.kept + with_markers(text, markers)
     if keep or len(kept) <= MOST_HELD:
         return ReadValue("", ValueState("kept", kept))
     value = kept.lstrip(" \t\r\n")
@@ -98,9 +99,3 @@ def end_value(state: ValueState, types: frozenset[str], written: Written | None)
             return None if state.notation.phase != "done" or state.kept.strip(" \t\r\n") else ""
         case _:
             return typed(state.kept, types, as_written=written == "json")
-
-
-def _with_markers(text: str, markers: Mapping[str, str]) -> str:
-    if text.isascii():
-        return text
-    return "".join(markers.get(character, character) for character in text)
