@@ -5,7 +5,7 @@ TOKENIZERS := .cache/tokenizers
 ARCHITECTURE ?= x86_64
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint format demo serve bench build default-layer clean
+.PHONY: help setup test lint format demo serve bench conformance build default-layer clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ serve: setup ## Serve the application on http://127.0.0.1:8000
 
 bench: setup ## Measure speed and memory; prints a table
 	$(BIN)/python tests/benchmarks/bench.py
+
+conformance: setup ## Replay recorded outputs of nine model families; prints a table
+	$(BIN)/python tests/conformance/report.py
 
 build: setup ## Build the function and the layer with SAM (ARCHITECTURE=arm64 for arm64)
 	SAM_CLI_TELEMETRY=0 $(BIN)/sam build --parameter-overrides Architecture=$(ARCHITECTURE)

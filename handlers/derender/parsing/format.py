@@ -119,8 +119,8 @@ class Format:
             no other.
         offered_only: Whether only tools that the client offered are called: in formats without markers, all
             else is text.
-        uncut: Whether the output is read as it was generated: what ends a generation, stop strings and stop tokens, is
-            read too, and a character that is cut is shown as U+FFFD.
+        uncut: Whether the output is read as it was generated: what ends a generation, stop strings and stop
+            tokens, is read too, and a character that is cut is shown as U+FFFD.
         ids: How ids of calls look.
     """
 

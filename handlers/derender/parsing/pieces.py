@@ -39,13 +39,12 @@ def read_pieces(
         token_ids = [each for each in token_ids if each in markers or each not in vocabulary.special]
     pieces: list[Piece] = []
     begin = 0
-    for place, token_id in enumerate(token_ids):
-        if token_id in markers:
-            # With the marker: it settles what the tokens before it are.
-            text, state = detokenize(vocabulary, state, token_ids[begin : place + 1], skip_special_tokens=False)
-            marker = vocabulary.pieces[token_id].decode()
-            pieces += (text.removesuffix(marker), token_id)
-            begin = place + 1
+    for place in [place for place, token_id in enumerate(token_ids) if token_id in markers]:
+        token_id = token_ids[place]
+        # With the marker: it settles what the tokens before it are.
+        text, state = detokenize(vocabulary, state, token_ids[begin : place + 1], skip_special_tokens=False)
+        pieces += (text.removesuffix(vocabulary.pieces[token_id].decode()), token_id)
+        begin = place + 1
     text, state = detokenize(vocabulary, state, token_ids[begin:], skip_special_tokens=False)
     pieces.append(text)
     return pieces, state

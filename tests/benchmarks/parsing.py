@@ -1,0 +1,175 @@
+"""Measures parsing: a whole output beside the same without a parser, and a chunk after a long history."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from mangum import Mangum
+from tests.benchmarks.cold import TOKENS, Row
+from tests.benchmarks.runtime import CHAT, http_event
+from tokenizers import Tokenizer
+
+from derender import detokenizer
+from derender.app import create_app
+from derender.parsing import dump_state, finish, parse, read_pieces, start
+from derender.settings import Settings, load_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from derender.model import ServedModel
+    from derender.parsing import Parser, ParserState
+
+    InTurns = Callable[..., list[float]]
+
+HISTORIES: Final = (100, 2_000, 16_000)
+CHUNKS: Final = 300
+"""Chunks of one token that are timed after each history."""
+PARAMETERS: Final = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
+}
+TOOLS: Final = [{"type": "function", "function": {"name": "write_file", "parameters": PARAMETERS}}]
+WORDS: Final = "The user wants to know about the weather in Paris, and so on. "
+CODE: Final = "def f(x):\\n    return x + 1\\n"
+NO_PARSERS: Final = {"DERENDER_TOOL_CALL_PARSER": "none", "DERENDER_REASONING_PARSER": "none"}
+
+
+def rows(rounds: int, tokenizer: Path, in_turns: InTurns) -> list[Row]:
+    """All figures, with the bundled vocabulary and its parsers.
+
+    Args:
+        rounds: How often each is measured.
+        tokenizer: Folder of the vocabulary's tokenizer.
+        in_turns: Times functions in turns.
+    """
+    definition = Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
+    encode = partial(_encode, definition)
+    return [*_whole(rounds, encode, in_turns), *_chunks(rounds, encode), *_sizes(encode)]
+
+
+def _encode(definition: Tokenizer, text: str) -> list[int]:
+    ids: list[int] = definition.encode(text, add_special_tokens=False).ids
+    return ids
+
+
+def _whole(rounds: int, encode: Callable[[str], list[int]], in_turns: InTurns) -> list[Row]:
+    """Event in to response out, with parsers and without."""
+    call = '<tool_call>\n{"name": "write_file", "arguments": {"path": "a.py", "content": "%s"}}\n</tool_call>'
+    outputs = {
+        "an answer": encode(WORDS * TOKENS)[:TOKENS],
+        "reasoning, an answer and a call": encode(
+            f"<think>\n{WORDS * 13}\n</think>\n\n{WORDS * 13}\n{call % (CODE * 15)}"
+        )[-TOKENS:],
+    }
+    found = []
+    for name, token_ids in outputs.items():
+        choice = {"index": 0, "token_ids": token_ids, "finish_reason": "stop"}
+        request = {
+            "generate_response": {"request_id": "r", "choices": [choice]},
+            "chat_request": {"tools": TOOLS},
+        }
+        event = http_event(CHAT, orjson.dumps(request).decode())
+        ours, theirs = in_turns(
+            rounds * 10, partial(_handler({}), event, None), partial(_handler(NO_PARSERS), event, None)
+        )
+        found.append(
+            Row(
+                f"{len(token_ids)} tokens parsed, {name}",
+                f"{ours * 1e3:.2f} ms",
+                "no parser",
+                f"{theirs * 1e3:.2f} ms",
+                f"{ours / theirs:.2f}",
+                "2 times",
+            )
+        )
+    return found
+
+
+def _handler(environment: dict[str, str]) -> Any:
+    settings = Settings.from_environment(environment)
+    return Mangum(create_app(_model(environment), max_body_bytes=settings.max_body_bytes), lifespan="off")
+
+
+def _model(environment: dict[str, str]) -> ServedModel:
+    return load_model(Settings.from_environment(environment))
+
+
+def _parser(*, whole_calls: bool) -> tuple[ServedModel, Parser]:
+    model = _model({})
+    assert model.parsers
+    return model, model.parsers.for_request(tools=TOOLS, whole_calls=whole_calls)
+
+
+def _outputs(encode: Callable[[str], list[int]]) -> dict[str, list[int]]:
+    """Long outputs, by what the last token of each is in."""
+    length = max(HISTORIES) + CHUNKS
+    begun = '<tool_call>\n{"name": "write_file", "arguments": {"content": "'
+    return {
+        "answer": encode(WORDS * length)[:length],
+        "reasoning": encode("<think>\n" + WORDS * length)[:length],
+        "call": encode(begun + CODE * length)[:length],
+    }
+
+
+def _after(model: ServedModel, parser: Parser, token_ids: Sequence[int]) -> tuple[Any, ParserState]:
+    decoding = detokenizer.start(model.vocabulary, None)
+    pieces, decoding = read_pieces(model.vocabulary, parser.markers, decoding, token_ids)
+    _, state = parse(parser, start(parser, None), pieces)
+    return decoding, state
+
+
+def _chunks(rounds: int, encode: Callable[[str], list[int]]) -> list[Row]:
+    """A chunk of one token after histories, in turns."""
+    model, parser = _parser(whole_calls=False)
+    found = []
+    for name, token_ids in _outputs(encode).items():
+        times: dict[int, list[float]] = {history: [] for history in HISTORIES}
+        before = {history: _after(model, parser, token_ids[:history]) for history in HISTORIES}
+        for _ in range(max(rounds // 3, 1)):
+            for history, (decoding, state) in before.items():
+                for token_id in token_ids[history : history + CHUNKS]:
+                    began = time.perf_counter()
+                    pieces, decoding = read_pieces(model.vocabulary, parser.markers, decoding, [token_id])
+                    _, state = parse(parser, state, pieces)
+                    times[history].append(time.perf_counter() - began)
+                assert finish(parser, state, cut=True) is not None
+        first, *others = (statistics.median(times[history]) for history in HISTORIES)
+        found += [
+            Row(
+                f"a chunk after {history:,} tokens, in {'an' if name == 'answer' else 'a'} {name}",
+                f"{taken * 1e6:.1f} µs",
+                f"after {HISTORIES[0]} tokens",
+                f"{first * 1e6:.1f} µs",
+                f"{taken / first:.2f}",
+                "1.3 times",
+            )
+            for history, taken in zip(HISTORIES[1:], others, strict=True)
+        ]
+    return found
+
+
+def _sizes(encode: Callable[[str], list[int]]) -> list[Row]:
+    """The state as JSON after the longest history."""
+    found = []
+    for mode, whole_calls in (("fragments", False), ("complete", True)):
+        model, parser = _parser(whole_calls=whole_calls)
+        for name, token_ids in _outputs(encode).items():
+            _, state = _after(model, parser, token_ids[: HISTORIES[-1]])
+            size = len(orjson.dumps(dump_state(parser, state)))
+            found.append(
+                Row(
+                    f"parser state in {'an' if name == 'answer' else 'a'} {name}, {mode}",
+                    f"{size:,} bytes",
+                    f"after {HISTORIES[-1]:,} tokens",
+                    "",
+                    "",
+                    "the open call's text" if whole_calls and name == "call" else "2,048 bytes",
+                )
+            )
+    return found
