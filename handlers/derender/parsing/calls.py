@@ -88,7 +88,7 @@ def read_calls(
     known_keys: bool,
     final: bool = False,
 ) -> CallsRead:
-    """Read on, as far as the calls go or the text can be decided.
+    """Read on: to the next name or end of a call, or as far as the text can be decided.
 
     Args:
         state: Where the text before it has led.
@@ -136,7 +136,7 @@ class _Reader:
         )  # fmt: skip
 
     def run(self) -> None:
-        while self.phase not in ("done", "bad"):
+        while self.phase not in ("done", "bad") and not self._stops():
             before = self.at
             if self.phase != "value":
                 space = _SPACE.match(self.text, self.at)
@@ -146,6 +146,10 @@ class _Reader:
             self._step()
             if self.at == before and self.phase not in ("done", "bad"):
                 return
+
+    def _stops(self) -> bool:
+        """Whether what was found may change how the text after it is read."""
+        return bool(self.found) and not isinstance(self.found[-1], CallArgumentsRead)
 
     def _step(self) -> None:
         match self.phase:

@@ -16,7 +16,7 @@ from .format import Act, Yields
 from .notation import NotationState, read
 from .output import SPACE, Output
 from .schema import ANY, parameter_types
-from .state import ParserState
+from .state import BodyState, ParserState
 from .values import begin_value, end_value, read_value
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ class _Machine:
 
     __slots__ = (
         "arguments",
+        "body",
         "grammar",
         "held",
         "marked",
@@ -109,6 +110,7 @@ class _Machine:
         self.region, self.held = state.region, ""
         self.marked, self.named = state.marked, state.named
         self.value, self.arguments, self.objects = state.value, state.arguments, state.objects
+        self.body = state.body
         self.output = Output(parser, state)
 
     def state(self) -> ParserState:
@@ -126,10 +128,11 @@ class _Machine:
             value=self.value,
             arguments=self.arguments,
             objects=self.objects,
+            body=self.body,
         )
 
     def run(self, text: str, *, final: bool) -> None:
-        at = 0
+        at = still = 0
         while True:
             region = self.grammar.regions[self.region]
             match region.yields:
@@ -142,6 +145,13 @@ class _Machine:
             if not more:
                 self.held = text[end:]
                 return
+            still = still + 1 if end == at else 0
+            if still > len(self.grammar.regions):
+                # Patterns of no width that lead in a circle.
+                self._text(self.grammar.regions[self.region], text[at : at + 1])
+                end, still = at + 1, 0
+            if end > len(text):
+                return
             at = end
 
     def end(self, *, cut: bool) -> None:
@@ -149,6 +159,7 @@ class _Machine:
         region, output = self.grammar.regions[self.region], self.output
         if output.calls is not None:
             if region.ends and not cut and not output.calls.broken:
+                self._read_body(region, {})
                 output.end_arguments()
                 output.close()
             else:
@@ -198,6 +209,7 @@ class _Machine:
         output = self.output
         if region.yields is Yields.VALUE and self.value is not None:
             self._end_value(region)
+        self._read_body(region, found.captures)
         if text:
             self.marked, output.space = True, ""
         if edge.act in (Act.BEGIN, Act.OPEN, Act.OPEN_CLOSE):
@@ -220,6 +232,8 @@ class _Machine:
             output.end_arguments()
             output.close()
         self._go(edge.to)
+        if self.grammar.regions[edge.to].yields is Yields.BODY:
+            self.body = BodyState(output.kept_length(), found.captures)
 
     def _go(self, name: str) -> None:
         """Enter a region."""
@@ -242,6 +256,20 @@ class _Machine:
                 self.objects = CallsState()
             case _:
                 pass
+
+    # Calls that are read when they end.
+
+    def _read_body(self, region: Region, captures: Mapping[str, str]) -> None:
+        output, body, self.body = self.output, self.body, None
+        if region.reader is None or body is None or (text := output.kept_text(body.begins)) is None:
+            return
+        calls = region.reader(self.grammar.with_markers(text), {**captures, **body.captures}, self.parser.tools)
+        if calls is None:
+            output.refuse()
+        for call in calls or ():
+            output.open(call.name, call.written_id)
+            output.arguments(call.arguments)
+            output.end_arguments()
 
     # The bare text of a parameter.
 
@@ -270,10 +298,14 @@ class _Machine:
         assert region.notation is not None
         state, output = self.arguments or NotationState(), self.output
         if state == NotationState():
-            place = at + len(text[at:]) - len(text[at:].lstrip(SPACE))
-            if place < len(text) and text[place] != "{":
+            space = text[at:][: -len(text[at:].lstrip(SPACE)) or None]
+            output.raw(space)
+            at += len(space)
+            if at == len(text):
+                return at, False
+            if text[at] != "{":
                 # A marker in place of arguments means that there are none.
-                return self._leave(region, place, fault=text[place] not in self.grammar.texts)
+                return self._leave(region, at, fault=text[at] not in self.grammar.texts)
         got = read(region.notation, state, text, at, markers=self.grammar.texts, final=final)
         self.arguments = got.state
         output.raw(text[at : got.end])
@@ -315,7 +347,7 @@ class _Machine:
             case "bad":
                 return self._leave(region, got.end, fault=True)
             case _:
-                return got.end, bool(got.found) and isinstance(got.found[-1], CallEnd)
+                return got.end, bool(got.found) and not isinstance(got.found[-1], CallArgumentsRead)
 
     def _leave(self, region: Region, end: int, *, fault: bool) -> tuple[int, bool]:
         self.arguments = self.objects = None

@@ -6,18 +6,20 @@ read, the engine goes on in the region that the edge leads to.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from .notation import Notation, NotationState
-    from .patterns import Pattern
+    from .patterns import Pattern, Regular
+    from .state import Call
     from .values import Written
 
-__all__ = ["Act", "Edge", "Format", "Ids", "Region", "Yields"]
+__all__ = ["Act", "Edge", "Format", "FormatError", "Ids", "Reader", "Region", "Yields"]
 
 
 class Yields(StrEnum):
@@ -33,6 +35,8 @@ class Yields(StrEnum):
     """A call's arguments, in the region's notation. The region ends with them."""
     CALLS = "calls"
     """Calls as JSON objects, which hold their names. The region ends with them."""
+    BODY = "body"
+    """Calls that the region's reader reads when the region ends."""
 
 
 class Act(StrEnum):
@@ -53,11 +57,20 @@ class Act(StrEnum):
     """A call without arguments."""
 
 
+class FormatError(ValueError):
+    """A format that can't be made for a vocabulary; one line."""
+
+
+Reader = Callable[[str, Mapping[str, str], Mapping[str, object]], "Sequence[Call] | None"]
+"""Text of calls, what the patterns around it captured, and the tools offered (name → JSON schema of the
+parameters) → the calls; None where it is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """Where a pattern is read, the engine goes to another region."""
 
-    pattern: Pattern
+    pattern: Pattern | Regular
     to: str
     act: Act = Act.NONE
     name: str = ""
@@ -87,6 +100,8 @@ class Region:
     """Of arguments or calls: whether nothing that ends the call follows them."""
     ends: bool = False
     """Whether an output that ends here by itself, not cut, has completed the call."""
+    reader: Reader | None = None
+    """Of a body: what reads it."""
 
 
 class Ids(StrEnum):
@@ -121,6 +136,8 @@ class Format:
             else is text.
         uncut: Whether the output is read as it was generated: what ends a generation, stop strings and stop
             tokens, is read too, and a character that is cut is shown as U+FFFD.
+        plain: Whether control tokens are read as the text that they are written as.
+        anchors: What begins the model's message in a prompt; else its last control token does.
         ids: How ids of calls look.
     """
 
@@ -136,4 +153,6 @@ class Format:
     whole: bool = False
     offered_only: bool = False
     uncut: bool = False
+    plain: bool = False
+    anchors: tuple[Pattern | Regular, ...] = ()
     ids: Ids = Ids.OPENAI

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from .format import Edge, Format, Region, Yields
 from .notation import with_quotes
-from .patterns import ANYTHING, Scanner, ahead, translate, with_markers
+from .patterns import ANYTHING, Regular, Scanner, ahead, translate, with_markers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ..vocabulary import Vocabulary
+    from .patterns import Pattern
+    from .regexes import RegexScanner
 
 __all__ = ["Grammar", "compile_grammar"]
 
@@ -39,11 +41,12 @@ class Grammar:
         uncut: Whether the output is read as it was generated, past what stopped it.
         vocabulary: The vocabulary.
         control: Token ids that are not text.
+        anchor: Searches for what begins the model's message in a prompt.
         turn: Token id that begins a message and is read as part of it.
     """
 
     regions: Mapping[str, Region]
-    scanners: Mapping[str, Scanner]
+    scanners: Mapping[str, Scanner | RegexScanner]
     markers: Mapping[int, str]
     texts: Mapping[str, str]
     marker_texts: tuple[str, ...]
@@ -51,6 +54,7 @@ class Grammar:
     uncut: bool
     vocabulary: Vocabulary
     control: frozenset[int]
+    anchor: Scanner | RegexScanner | None
     turn: int | None
 
     def with_markers(self, text: str) -> str:
@@ -81,8 +85,13 @@ def compile_grammar(
     if reasoning is not tools:
         formats.insert(0, reasoning or _EMPTY)
     texts = sorted({marker for each in formats for marker in each.markers})
-    known = {text: chr(_FIRST_MARKER + number) for number, text in enumerate(texts) if text in added_tokens}
-    assert len(known) <= _MOST_MARKERS
+    plain = any(each.plain for each in formats)
+    known = {
+        text: text if plain else chr(_FIRST_MARKER + number)
+        for number, text in enumerate(texts)
+        if text in added_tokens
+    }
+    assert plain or len(known) <= _MOST_MARKERS
     content = tuple(chain.from_iterable(each.content for each in formats))
     first = chain.from_iterable(each.first for each in ([forced] if forced else []) + formats)
     regions: dict[str, Region] = {
@@ -97,6 +106,7 @@ def compile_grammar(
         regions |= each.regions
     if reasoning is None:
         regions = {name: _as_content(region) for name, region in regions.items()}
+    anchors = [anchor for each in formats for anchor in each.anchors]
     turn = next((each.turn for each in formats if each.turn), None)
     return Grammar(
         regions={
@@ -104,7 +114,7 @@ def compile_grammar(
             for name, region in regions.items()
         },
         scanners={
-            name: Scanner([edge.pattern for edge in region.edges], known)
+            name: _scanner([edge.pattern for edge in region.edges], known)
             for name, region in regions.items()
             if region.yields not in (Yields.ARGUMENTS, Yields.CALLS)
         },
@@ -115,8 +125,19 @@ def compile_grammar(
         uncut=any(each.uncut for each in formats),
         vocabulary=vocabulary,
         control=vocabulary.special.union(added_tokens[text] for text in added_tokens if text.strip()),
+        anchor=_scanner(anchors, known) if anchors else None,
         turn=added_tokens.get(turn) if turn else None,
     )
+
+
+def _scanner(patterns: Sequence[Pattern | Regular], markers: Mapping[str, str]) -> Scanner | RegexScanner:
+    own = [pattern for pattern in patterns if not isinstance(pattern, Regular)]
+    if len(own) == len(patterns):
+        return Scanner(own, markers)
+    # Only formats with regular expressions pay for the import.
+    from .regexes import RegexScanner
+
+    return RegexScanner(patterns, markers)
 
 
 def _as_content(region: Region) -> Region:

@@ -19,6 +19,7 @@ TOOL_CALL_PARSERS: Final[Mapping[str, tuple[str, str]]] = {
     "glm45": ("glm", "TOOLS"),
     "glm47": ("glm", "TOOLS"),
     "hermes": ("hermes", "TOOLS"),
+    "hf": ("hf", "of_vocabulary"),
     "kimi_k2": ("kimi_k2", "TOOLS"),
     "kimi_k3": ("kimi_k3", "MESSAGES"),
     "llama3_json": ("llama", "TOOLS"),
@@ -31,7 +32,8 @@ TOOL_CALL_PARSERS: Final[Mapping[str, tuple[str, str]]] = {
     "qwen3_json": ("hermes", "TOOLS"),
     "qwen3_xml": ("qwen3_xml", "TOOLS"),
 }
-"""Name of the parser → where its format is: the module in `formats`, and its name there."""
+"""Name of the parser → where its format is, or what makes it for a vocabulary: the module in `formats`, and the
+name there."""
 REASONING_PARSERS: Final[Mapping[str, tuple[str, str]]] = {
     "deepseek_r1": ("think", "DEEPSEEK_R1"),
     "deepseek_v3": ("think", "DEEPSEEK_V3"),
@@ -40,6 +42,7 @@ REASONING_PARSERS: Final[Mapping[str, tuple[str, str]]] = {
     "gemma4": ("gemma4", "REASONING"),
     "glm45": ("think", "GLM45"),
     "glm47": ("think", "GLM47"),
+    "hf": ("hf", "of_vocabulary"),
     "kimi_k2": ("think", "KIMI_K2"),
     "kimi_k3": ("kimi_k3", "MESSAGES"),
     "mistral": ("mistral", "REASONING"),

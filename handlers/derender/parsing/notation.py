@@ -299,7 +299,7 @@ class _Machine:
             return
         if quote >= 0:
             self._open_string(quote, "string")
-        elif character in _CLOSERS and (character != "(" or self.notation is PYTHON):
+        elif character in _CLOSERS and (character != "(" or self.notation.escapes == "python"):
             if len(self.open) >= MOST_NESTED:
                 self._bad()
                 return
@@ -364,7 +364,7 @@ class _Machine:
         if quote >= 0:
             self._open_string(quote, "key string")
         else:
-            if not (arguments or self.notation.bare or self.notation is PYTHON):
+            if not (arguments or self.notation.bare or self.notation.escapes == "python"):
                 self._bad()
                 return
             start = self.at
@@ -424,7 +424,7 @@ def _python_escape(body: str) -> str:
 def _number(word: str, notation: Notation) -> str | None:
     if NUMBER.fullmatch(word):
         return word
-    if notation is not PYTHON or not _PYTHON_NUMBER.fullmatch(word):
+    if notation.escapes != "python" or not _PYTHON_NUMBER.fullmatch(word):
         return None
     try:
         return json.dumps(int(word, 0))

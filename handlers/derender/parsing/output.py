@@ -114,6 +114,15 @@ class Output:
 
     # Calls
 
+    def kept_length(self) -> int:
+        """How long the text of the calls is that is kept."""
+        return sum(map(len, self.calls.raw)) if self.calls else 0
+
+    def kept_text(self, begin: int) -> str | None:
+        """That text, from a place on; None where none is kept."""
+        kept = self.calls is not None and self.calls.status == "kept"
+        return "".join(self.calls.raw)[begin:] if self.calls and kept else None
+
     def begin(self) -> None:
         """The markup of calls begins. Its text is `raw`."""
         if self.calls is None:
@@ -179,7 +188,7 @@ class Output:
     def end_arguments(self) -> None:
         """The open call's arguments end."""
         calls = self.calls
-        if calls is None or calls.status == "text":
+        if calls is None or calls.status == "text" or not calls.name:
             return
         if not calls.written:
             self.arguments("{}")
@@ -212,7 +221,7 @@ class Output:
         if calls is None:
             return
         calls.broken = True
-        if calls.status == "kept":
+        if calls.status == "kept" and not calls.muted:
             text, calls.status = "".join(calls.raw), "text"
             calls.raw, calls.kept = [], []
             self.content(self._as_text(text))

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from .engine import Parser
-from .format import Ids
+from .format import Format, FormatError, Ids
 from .formats.bare import REQUIRED, named
 from .grammar import compile_grammar
 from .names import REASONING_PARSERS, TOOL_CALL_PARSERS
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..vocabulary import Vocabulary
-    from .format import Format
     from .grammar import Grammar
 
 __all__ = ["ParserError", "Parsers", "forced_tool", "load_parsers", "offered_tools"]
@@ -125,8 +124,9 @@ def load_parsers(
     """
     if tool_call_parser is None and reasoning_parser is None:
         return None
-    tools = _format("tool-call", TOOL_CALL_PARSERS, tool_call_parser)
-    reasoning = _format("reasoning", REASONING_PARSERS, reasoning_parser)
+    made: dict[tuple[str, str], Format] = {}
+    tools = _format("tool-call", TOOL_CALL_PARSERS, tool_call_parser, vocabulary, made)
+    reasoning = _format("reasoning", REASONING_PARSERS, reasoning_parser, vocabulary, made)
     for whole, other, name in ((tools, reasoning, tool_call_parser), (reasoning, tools, reasoning_parser)):
         if whole and whole.whole and other and other is not whole:
             raise ParserError(
@@ -143,12 +143,25 @@ def load_parsers(
     return Parsers(tools, reasoning, grammar)
 
 
-def _format(kind: str, known: Mapping[str, tuple[str, str]], name: str | None) -> Format | None:
+def _format(
+    kind: str,
+    known: Mapping[str, tuple[str, str]],
+    name: str | None,
+    vocabulary: Vocabulary,
+    made: dict[tuple[str, str], Format],
+) -> Format | None:
     if name is None:
         return None
     if name not in known:
         raise ParserError(f"no {kind} parser {name!r}; there are {', '.join(sorted(known))}")
-    module, attribute = known[name]
-    # Only the formats that are served are imported.
-    found: Format = getattr(import_module(f"{__package__}.formats.{module}"), attribute)
-    return found
+    place = module, attribute = known[name]
+    if place not in made:
+        # Only the formats that are served are imported.
+        found: Format | Callable[[Vocabulary], Format] = getattr(
+            import_module(f"{__package__}.formats.{module}"), attribute
+        )
+        try:
+            made[place] = found if isinstance(found, Format) else found(vocabulary)
+        except FormatError as error:
+            raise ParserError(f"{name}: {error}") from error
+    return made[place]

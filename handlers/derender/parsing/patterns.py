@@ -25,9 +25,11 @@ __all__ = [
     "Found",
     "Part",
     "Pattern",
+    "Regular",
     "Scanner",
     "ahead",
     "any_of",
+    "as_regular",
     "capture",
     "one_of",
     "optional",
@@ -63,6 +65,13 @@ Part = Callable[[Markers], Expression]
 """A part of a pattern."""
 Pattern = tuple[Part | str, ...]
 """Parts in sequence; a string is that text."""
+
+
+class Regular(NamedTuple):
+    """A pattern that someone else wrote as a regular expression (regexes.py)."""
+
+    expression: str
+
 
 _NUMBER: Final = "\x01"
 """In an expression: the number of its pattern, so that several may capture under one name."""
@@ -269,6 +278,11 @@ def _either(firsts: Iterable[str | None]) -> str | None:
     """What one of several can begin with."""
     found = list(firsts)
     return None if None in found else "".join(first for first in found if first is not None)
+
+
+def as_regular(pattern: Pattern, markers: Markers) -> str:
+    """A pattern as one regular expression."""
+    return _sequence(pattern, markers).whole.replace(f"_{_NUMBER}", "").replace(_END, r"\Z")
 
 
 def _sequence(pattern: Sequence[Part | str], markers: Markers) -> Expression:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .engine import Parser
+    from .pieces import Piece
 
 __all__ = ["start"]
 
@@ -36,12 +37,10 @@ def start(parser: Parser, prompt_token_ids: Sequence[int] | None) -> ParserState
     unknown = ParserState(parser.start)
     if not prompt_token_ids:
         return unknown
-    tail, whole = _message(parser, prompt_token_ids)
-    pieces, _ = read_pieces(
-        parser.grammar.vocabulary, parser.markers, DetokenizerState(text_started=True), tail
-    )
+    grammar = parser.grammar
+    pieces, whole = (_after_anchor if grammar.anchor else _after_control)(parser, prompt_token_ids)
     _, state = parse(parser, ParserState("content"), pieces)
-    if not any(marker in state.held for marker in parser.grammar.marker_texts):
+    if not any(marker in state.held for marker in grammar.marker_texts):
         # The prompt's own text, not the output's.
         state = replace(state, held="")
     if not (state.marked or state.held or whole):
@@ -58,14 +57,34 @@ def start(parser: Parser, prompt_token_ids: Sequence[int] | None) -> ParserState
     )
 
 
-def _message(parser: Parser, prompt_token_ids: Sequence[int]) -> tuple[list[int], bool]:
-    """The ids of the message that the prompt opens, and whether all of them are there."""
+def _after_control(parser: Parser, prompt_token_ids: Sequence[int]) -> tuple[list[Piece], bool]:
+    """The prompt after its last control token that is no marker, and whether there is one."""
     grammar = parser.grammar
     tail: list[int] = []
+    whole = False
     for token_id in islice(reversed(prompt_token_ids), _MOST_READ):
-        if token_id in grammar.control and token_id not in grammar.markers:
-            return tail[::-1], True
+        if whole := token_id in grammar.control and token_id not in grammar.markers:
+            break
         tail.append(token_id)
-        if token_id == grammar.turn:
-            return tail[::-1], True
-    return tail[::-1], False
+        if whole := token_id == grammar.turn:
+            break
+    return _pieces(parser, tail[::-1]), whole
+
+
+def _after_anchor(parser: Parser, prompt_token_ids: Sequence[int]) -> tuple[list[Piece], bool]:
+    """The prompt after the last place where the format says that a message begins, and whether there is one."""
+    anchor, markers = parser.grammar.anchor, parser.grammar.markers
+    assert anchor is not None
+    pieces = _pieces(parser, prompt_token_ids[-_MOST_READ:])
+    text = "".join([piece if isinstance(piece, str) else markers[piece] for piece in pieces])
+    begin = place = 0
+    whole = False
+    while place <= len(text) and (found := anchor.search(text, place, final=True)):
+        begin, place, whole = found.end, max(found.end, found.start + 1), True
+    return [text[begin:]], whole
+
+
+def _pieces(parser: Parser, token_ids: Sequence[int]) -> list[Piece]:
+    decoding = DetokenizerState(text_started=True)
+    pieces, _ = read_pieces(parser.grammar.vocabulary, parser.markers, decoding, token_ids)
+    return pieces

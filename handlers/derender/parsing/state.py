@@ -10,7 +10,7 @@ from .calls import CallsState
 from .notation import NotationState
 from .values import ValueState
 
-__all__ = ["Call", "OpenCalls", "ParserState"]
+__all__ = ["BodyState", "Call", "OpenCalls", "ParserState"]
 
 MOST_SPACE: Final = 128
 """Longest white space that waits for what follows it."""
@@ -53,6 +53,15 @@ class OpenCalls(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     """The open parameter's name; None where it is left out, for the name was there before."""
 
 
+class BodyState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Calls that are read when they end."""
+
+    begins: Count
+    """Where their text begins in what is kept."""
+    captures: dict[str, str] = {}
+    """What the pattern before it captured."""
+
+
 class ParserState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Where parsing an output is."""
 
@@ -79,3 +88,5 @@ class ParserState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     """Where the open call's arguments are."""
     objects: CallsState | None = None
     """Where calls that are JSON objects are."""
+    body: BodyState | None = None
+    """Where calls are that are read when they end."""

@@ -82,12 +82,22 @@ def read_value(
     kept = state.kept + with_markers(text, markers)
     if keep or len(kept) <= MOST_HELD:
         return ReadValue("", ValueState("kept", kept))
-    value = kept.lstrip(" \t\r\n")
+    # However much has come: it is decided by as much as had to be waited for.
+    first, rest = kept[: MOST_HELD + 1], kept[MOST_HELD + 1 :]
+    begun = _begun(first, types)
+    more = read_value(begun.state, rest, types, {}, keep=keep)
+    return ReadValue(begun.json + more.json, more.state)
+
+
+def _begun(first: str, types: frozenset[str]) -> ReadValue:
+    """What a long value is, by its beginning."""
+    value = first.lstrip(" \t\r\n")
     if value[:1] in ("{", "[") and ("object" if value[0] == "{" else "array") in types:
         got = read(JSON, NotationState(), value, 0)
-        if got.state.phase not in ("bad", "done"):
-            return ReadValue(got.json, ValueState("json", value[got.end :], got.state))
-    return ReadValue(f'"{escape(kept)}', ValueState("string"))
+        rest = value[got.end :]
+        if got.state.phase != "bad" and (got.state.phase != "done" or not rest.strip(" \t\r\n")):
+            return ReadValue(got.json, ValueState("json", rest, got.state))
+    return ReadValue(f'"{escape(first)}', ValueState("string"))
 
 
 def end_value(state: ValueState, types: frozenset[str], written: Written | None) -> str | None:

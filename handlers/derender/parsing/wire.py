@@ -73,7 +73,12 @@ def _text(grammar: Grammar, dumped: object) -> str:
     )
 
 
-_INSIDE: Final = {Yields.VALUE: "value", Yields.ARGUMENTS: "arguments", Yields.CALLS: "objects"}
+_INSIDE: Final = {
+    Yields.VALUE: "value",
+    Yields.ARGUMENTS: "arguments",
+    Yields.CALLS: "objects",
+    Yields.BODY: "body",
+}
 """What a region yields → what the state holds inside it, and only there."""
 
 

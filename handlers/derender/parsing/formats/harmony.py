@@ -22,7 +22,7 @@ _ENDS: Final = (
     Edge((one_of("<|end|>", "<|return|>", "<|call|>"),), "between"),
     Edge(("<|start|>",), "header"),
 )
-_TO: Final = ("to=functions.", capture("name", r"^\s"))
+_TO: Final = ("to=functions.", capture("name", r"^\s<"))
 _WORD_ENDS: Final = ahead(one_of((SPACE, "<|message|>"), (SPACE, "<|constrain|>"), (SPACE, "<|channel|>"), " "))
 
 
@@ -68,7 +68,7 @@ MESSAGES: Final = Format(
         "unknown header": _header("aside"),
         "call header": Region(Yields.NOTHING, (Edge(("<|message|>",), "call"), *_ENDS)),
         "call": Region(Yields.NOTHING, (Edge((ahead(ANYTHING),), "arguments", Act.OPEN),)),
-        "arguments": Region(Yields.ARGUMENTS, notation=JSON, then="between", closes=True),
+        "arguments": Region(Yields.ARGUMENTS, notation=JSON, then="between", otherwise="content", closes=True),
         "aside": Region(Yields.NOTHING, _ENDS),
         "between": Region(Yields.NOTHING, (Edge(("<|start|>",), "header"),)),
     },

@@ -16,9 +16,8 @@ _CALL: Final = (
     "<|tool_call_begin|>",
     SPACE,
     optional("functions."),
-    capture("name", r"^:\s"),
-    ":",
-    capture("id", "0-9", most=9),
+    capture("name", r"^:\s<"),
+    optional(":", capture("id", "0-9", most=9)),
     SPACE,
     "<|tool_call_argument_begin|>",
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..format import Act, Edge, Format, Ids, Region, Yields
-from ..patterns import END, SPACE, ahead, any_of, capture, one_of
+from ..patterns import ANYTHING, END, SPACE, ahead, any_of, capture, one_of
 
 __all__ = ["MESSAGES"]
 
@@ -31,7 +31,7 @@ _ELEMENTS: Final = (
     Edge((_opens("think"),), "reasoning"),
     Edge((_opens("response"),), "answer"),
     Edge((_opens("tools"),), "calls"),
-    Edge(("<|open|>message", any_of("^"), "<|sep|>"), "message"),
+    Edge(("<|open|>message", any_of("^<"), "<|sep|>"), "message"),
 )
 _ENDS: Final = (Edge((_closes("message"),), "message"),)
 _ARGUMENT: Final = ('<|open|>argument key="', capture("key", r'^"\n'), '" type="')
@@ -48,13 +48,13 @@ MESSAGES: Final = Format(
         "message": Region(Yields.NOTHING, _ELEMENTS),
         "thinking": Region(
             Yields.REASONING,
-            (Edge((_opens("think"),), "reasoning"), Edge((ahead(any_of("^", least=1)),), "reasoning")),
+            (Edge((_opens("think"),), "reasoning"), Edge((ahead(ANYTHING),), "reasoning")),
         ),
         "calls": Region(
             Yields.NOTHING,
             (
                 Edge(
-                    ('<|open|>call tool="', capture("name", r'^"\n'), '"', any_of("^"), "<|sep|>"),
+                    ('<|open|>call tool="', capture("name", r'^"\n'), '"', any_of("^<"), "<|sep|>"),
                     "arguments",
                     Act.OPEN,
                 ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..format import Act, Edge, Format, Region, Yields
-from ..patterns import SPACE, ahead, optional
+from ..patterns import ANYTHING, SPACE, ahead, optional
 
 __all__ = ["TOOLS"]
 
@@ -19,14 +19,14 @@ TOOLS: Final = Format(
     regions={
         "objects": Region(Yields.CALLS, then="more", otherwise="content", closes=True),
         "more": Region(
-            Yields.NOTHING,
+            Yields.CONTENT,
             (
                 Edge(
                     (SPACE, optional(";", SPACE), optional("<|python_tag|>", SPACE), ahead("{")),
                     "objects",
                     Act.BEGIN,
                 ),
-                Edge((ahead(SPACE, optional(";"), SPACE),), "content"),
+                Edge((ahead(ANYTHING),), "content"),
             ),
         ),
     },

@@ -6,12 +6,13 @@ from typing import Final
 
 from ..format import Act, Edge, Format, Region, Yields
 from ..notation import CALL_ARGUMENTS, PYTHON
-from ..patterns import SPACE, ahead, capture
+from ..patterns import ANYTHING, SPACE, ahead, capture
 
 __all__ = ["LLAMA4", "TOOLS"]
 
 _CALL: Final = (capture("name", r"A-Za-z0-9_.\-"), SPACE, "(")
 _LIST: Final = ("[", SPACE, ahead(*_CALL))
+_NO_LIST: Final = Edge((ahead(ANYTHING),), "content")
 
 TOOLS: Final = Format(
     first=(Edge((SPACE, *_LIST), "calls", Act.BEGIN),),
@@ -21,11 +22,15 @@ TOOLS: Final = Format(
             (
                 Edge((SPACE, *_CALL), "arguments", Act.OPEN),
                 Edge((SPACE, "]"), "content", Act.CLOSE),
-                Edge((SPACE, ",", SPACE), "calls"),
+                _NO_LIST,
             ),
         ),
+        "called": Region(
+            Yields.NOTHING,
+            (Edge((SPACE, ","), "calls"), Edge((SPACE, "]"), "content", Act.CLOSE), _NO_LIST),
+        ),
         "arguments": Region(
-            Yields.ARGUMENTS, notation=PYTHON, begins=CALL_ARGUMENTS, then="calls", otherwise="content"
+            Yields.ARGUMENTS, notation=PYTHON, begins=CALL_ARGUMENTS, then="called", otherwise="content"
         ),
     },
     offered_only=True,

@@ -10,7 +10,7 @@ r"""Calls of Qwen3-Coder and Qwen3.5 and later.
 
 Only `<tool_call>` and `</tool_call>` are tokens, and models forget either, so the rest is matched as text.
 A value ends where what follows its end is markup, too; the template puts it on lines of its own, and models
-leave out `</parameter>`.
+leave out `</parameter>` or `</function>`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _FUNCTION_ENDS: Final = (
 )
 _PARAMETER: Final = ("<parameter=", capture("key", r"^>\n"), ">")
 _LINE: Final = optional("\n")
+_MARKUP: Final = one_of("<parameter=", _FUNCTION_ENDS, "</tool_call>")
 
 TOOLS: Final = Format(
     markers=("<tool_call>", "</tool_call>"),
@@ -41,14 +42,13 @@ TOOLS: Final = Format(
             (
                 Edge((*_PARAMETER, _LINE), "value", Act.PARAMETER),
                 Edge(_FUNCTION_ENDS, "content", Act.CLOSE),
+                Edge(("</tool_call>",), "content", Act.CLOSE),
             ),
         ),
         "value": Region(
             Yields.VALUE,
             (
-                Edge(
-                    (_LINE, "</parameter>", ahead(SPACE, one_of("<parameter=", _FUNCTION_ENDS))), "parameters"
-                ),
+                Edge((_LINE, "</parameter>", ahead(SPACE, _MARKUP)), "parameters"),
                 Edge(("\n", ahead(*_PARAMETER, "\n")), "parameters"),
                 Edge((_LINE, ahead(*_FUNCTION_ENDS)), "parameters"),
             ),

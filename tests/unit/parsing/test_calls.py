@@ -1,0 +1,211 @@
+"""Calls that are JSON objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+import pytest
+
+from derender.parsing.calls import CallArgumentsRead, CallEnd, CallName, CallsState, read_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from derender.parsing.calls import Phase
+
+MARKERS: Final = {"\ud800": "<tool>"}
+
+
+class Got(NamedTuple):
+    """What a text was read as."""
+
+    calls: list[tuple[str, str, bool]]
+    """Names, arguments, and whether they ended."""
+    rest: str
+    phase: Phase
+
+
+def in_pieces(pieces: Sequence[str], *, known_keys: bool) -> Got:
+    """Read calls that come in pieces; between two, the state is JSON."""
+    calls: list[tuple[str, str, bool]] = []
+    state, kept = CallsState(), ""
+    for number, piece in enumerate(pieces):
+        kept += piece
+        final = number == len(pieces) - 1
+        while True:
+            got = read_calls(state, kept, 0, markers=MARKERS, known_keys=known_keys, final=final)
+            for found in got.found:
+                match found:
+                    case CallName(name, _):
+                        calls.append((name, "", False))
+                    case CallArgumentsRead(json):
+                        name, arguments, _ = calls[-1]
+                        calls[-1] = (name, arguments + json, False)
+                    case CallEnd():
+                        calls[-1] = (*calls[-1][:2], True)
+            moved = got.end > 0
+            kept = kept[got.end :]
+            state = msgspec.json.decode(msgspec.json.encode(got.state), type=CallsState)
+            if not moved or state.phase in ("done", "bad"):
+                break
+    return Got(calls, kept, state.phase)
+
+
+def cuts(text: str) -> Iterator[Sequence[str]]:
+    """A text whole, cut everywhere, and in two at each place."""
+    yield [text]
+    yield list(text)
+    for place in range(1, len(text)):
+        yield [text[:place], text[place:]]
+
+
+def reads(text: str, *, known_keys: bool = False) -> Got:
+    """What a text is read as, which is the same however it is cut."""
+    first, *others = (in_pieces(pieces, known_keys=known_keys) for pieces in cuts(text))
+    for other in others:
+        assert other == first
+    return first
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        pytest.param('{"name": "f", "arguments": {"a": 1}}', '{"a": 1}', id="name first"),
+        pytest.param('{"arguments": {"a": 1}, "name": "f"}', '{"a": 1}', id="arguments first"),
+        pytest.param('{"name": "f", "parameters": {"a": 1}}', '{"a": 1}', id="parameters"),
+        pytest.param('{"name":"f","arguments":{"a":1}}', '{"a":1}', id="no space"),
+        pytest.param(' {\n"name" : "f" ,\n "arguments" : { "a":  [1] } \n}', '{ "a":  [1] }', id="much space"),
+        pytest.param('{"type": "function", "name": "f", "arguments": {}}', "{}", id="type"),
+        pytest.param('{"id": "x", "index": 0, "name": "f", "arguments": {}}', "{}", id="id and index"),
+        pytest.param('{"function": {"x": 1}, "name": "f", "arguments": {}}', "{}", id="function"),
+        pytest.param('{"name": "f"}', "{}", id="no arguments"),
+        pytest.param('{"name": "f", "arguments": null}', "{}", id="null"),
+        pytest.param('{"arguments": null, "name": "f"}', "{}", id="null first"),
+        pytest.param('{"name": "f", "arguments": "{\\"a\\": \\"b\\\\n\\"}"}', r'{"a": "b\n"}', id="a string"),
+        pytest.param('{"arguments": " {} ", "name": "f"}', "{}", id="a string first"),
+        pytest.param(
+            '{"name": "f", "arguments": {"a": "}{\\"", "name": "g"}}',
+            r'{"a": "}{\"", "name": "g"}',
+            id="braces",
+        ),
+        pytest.param(
+            '{"name": "f", "arguments": {"a": "\ud800"}}', '{"a": "<tool>"}', id="a marker in a string"
+        ),
+        pytest.param('{"name": "f", "arguments": {"a": 1}, "parameters": {"b": 2}}', '{"a": 1}', id="both"),
+        pytest.param('{"arguments": {"a": 1}, "arguments": {"b": 2}, "name": "f"}', '{"a": 1}', id="twice"),
+        pytest.param('{"name": "f", "name": "g", "arguments": {}}', "{}", id="two names"),
+        pytest.param(
+            '{"arguments": null, "parameters": {"b": 2}, "name": "f"}', '{"b": 2}', id="null, then some"
+        ),
+    ],
+)
+@pytest.mark.parametrize("known_keys", [False, True])
+def test_a_call_is_read(text: str, arguments: str, known_keys: bool) -> None:
+    assert reads(f"{text}~", known_keys=known_keys) == Got([("f", arguments, True)], "~", "done")
+
+
+def test_a_name_may_be_of_any_characters() -> None:
+    assert reads(r'{"name": "a.b-c \u00e9\"", "arguments": {}}').calls == [('a.b-c é"', "{}", True)]
+
+
+def test_a_list_of_calls_is_read() -> None:
+    text = '[{"name": "f", "arguments": {"a": 1}} , {"arguments": {}, "name": "g"}] tail'
+    assert reads(text) == Got([("f", '{"a": 1}', True), ("g", "{}", True)], " tail", "done")
+
+
+def test_an_empty_list_has_no_calls() -> None:
+    assert reads("[ ]") == Got([], "", "done")
+
+
+def test_other_keys_are_left_out_or_make_it_no_call() -> None:
+    text = '{"reason": {"a": [1]}, "name": "f", "arguments": {}}'
+    assert reads(text) == Got([("f", "{}", True)], "", "done")
+    assert reads(text, known_keys=True).phase == "bad"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "f", "arguments": {"a": 1}, "id": "x"}',
+        '{"name": "f", "id": "x", "arguments": {"a": 1}}',
+        '{"id": "x", "name": "f", "arguments": {"a": 1}}',
+    ],
+)
+def test_arguments_come_without_what_is_around_them(text: str) -> None:
+    assert reads(text).calls == [("f", '{"a": 1}', True)]
+
+
+def test_the_id_is_given_where_it_comes_before_the_name() -> None:
+    got = read_calls(CallsState(), '{"id": "x1", "name": "f"}', 0, markers={}, known_keys=True)
+    assert got.found[0] == CallName("f", "x1")
+
+
+def test_arguments_come_as_they_are_written() -> None:
+    text = '{"name": "f", "arguments": {"a": "Pa'
+    named = read_calls(CallsState(), text, 0, markers={}, known_keys=True)
+    assert named.found == [CallName("f", "")]
+    begun = read_calls(named.state, text, named.end, markers={}, known_keys=True)
+    assert begun.found == [CallArgumentsRead('{"a": "Pa')]
+
+
+def test_nothing_is_told_of_arguments_before_the_name() -> None:
+    assert read_calls(CallsState(), '{"arguments": {"a": 1}, ', 0, markers={}, known_keys=True).found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("oops", []),
+        ('"f"', []),
+        ("{oops}", []),
+        ("[1]", []),
+        ("[[]]", []),
+        ("{}", []),
+        ('{"arguments": {}}', []),
+        ('{"name": 1, "arguments": {}}', []),
+        ('{"name": "", "arguments": {}}', []),
+        ('{"name": null}', []),
+        ('{"name" "f"}', []),
+        ('{"name": "f", }', [("f", "", False)]),
+        ('{"name": "f" "arguments": {}}', [("f", "", False)]),
+        ('{"name": "f", "arguments": [1]}', [("f", "", False)]),
+        ('{"name": "f", "arguments": "text"}', [("f", "", False)]),
+        ('{"name": "f", "arguments": "[1]"}', [("f", "", False)]),
+        ('{"name": "f", "arguments": 1}', [("f", "", False)]),
+        ('{"name": "f", "arguments": {"a": }}', [("f", '{"a": ', False)]),
+        ('{"name": "f", "arguments": {"a": \ud800}}', [("f", '{"a": ', False)]),
+        ('[{"name": "f"}, oops]', [("f", "{}", True)]),
+        ('[{"name": "f"}, ]', [("f", "{}", True)]),
+        ('[{"name": "f"} {"name": "g"}]', [("f", "{}", True)]),
+    ],
+)
+def test_what_is_no_call_is_a_fault(text: str, calls: list[tuple[str, str, bool]]) -> None:
+    got = reads(text)
+    assert (got.calls, got.phase) == (calls, "bad")
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("", []),
+        ("[", []),
+        ('{"name": "f', []),
+        ('{"name": "f", "arguments": {"a": "Par', [("f", '{"a": "Par', False)]),
+        ('{"name": "f", "arguments": {}', [("f", "{}", False)]),
+        ('[{"name": "f"}', [("f", "{}", True)]),
+        ('[{"name": "f"}, {"name": "g", "argum', [("f", "{}", True), ("g", "", False)]),
+    ],
+)
+def test_what_is_cut_is_not_over(text: str, calls: list[tuple[str, str, bool]]) -> None:
+    got = reads(text)
+    assert got.calls == calls
+    assert got.phase not in ("done", "bad")
+
+
+@pytest.mark.parametrize("text", ['{"name": "%s"}', '{"%s": 1, "name": "f"}', '{"id": "%s", "name": "f"}'])
+def test_names_keys_and_ids_are_bounded(text: str) -> None:
+    for pieces in cuts(text % ("x" * 180)):
+        assert in_pieces(pieces, known_keys=False).phase == "done"
+    for pieces in cuts(text % ("x" * 201)):
+        assert in_pieces(pieces, known_keys=False).phase == "bad"

@@ -1,0 +1,368 @@
+"""Values as models write them, read as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+import pytest
+
+from derender.parsing.notation import (
+    CALL_ARGUMENTS,
+    GEMMA,
+    JSON,
+    MOST_NESTED,
+    MOST_WORD,
+    PYTHON,
+    NotationState,
+    as_json,
+    escape,
+    read,
+    with_quotes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from derender.parsing.notation import Notation, Phase
+
+QUOTE: Final = "\ud800"
+MARKERS: Final = {QUOTE: '<|"|>', "\ud801": "<tool>"}
+QUOTED: Final = with_quotes(GEMMA, {'<|"|>': QUOTE})
+"""Gemma's notation where the quote is a token."""
+
+
+class Got(NamedTuple):
+    """What a text was read as."""
+
+    json: str
+    rest: str
+    """What was not read."""
+    phase: Phase
+
+
+def in_pieces(notation: Notation, pieces: Sequence[str], state: NotationState, *, final: bool) -> Got:
+    """Read text that comes in pieces; between two, the state is JSON."""
+    written, kept = "", ""
+    for number, piece in enumerate(pieces):
+        kept += piece
+        last = final and number == len(pieces) - 1
+        got = read(notation, state, kept, 0, markers=MARKERS, final=last)
+        written, kept = written + got.json, kept[got.end :]
+        state = msgspec.json.decode(msgspec.json.encode(got.state), type=NotationState)
+    return Got(written, kept, state.phase)
+
+
+def cuts(text: str) -> Iterator[Sequence[str]]:
+    """A text whole, cut everywhere, and in two at each place."""
+    yield [text]
+    yield list(text)
+    for place in range(1, len(text)):
+        yield [text[:place], text[place:]]
+
+
+def reads(notation: Notation, text: str, state: NotationState | None = None, *, final: bool = True) -> Got:
+    """What a text is read as, which is the same however it is cut."""
+    first, *others = (
+        in_pieces(notation, pieces, state or NotationState(), final=final) for pieces in cuts(text)
+    )
+    for other in others:
+        assert other == first
+    return first
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"city": "Paris", "days": 2}',
+        '{"city":"Paris","days":2}',
+        ' \n{ "a" :\t[ 1 , 2.5e-3,-0 ] }',
+        "{}",
+        "[]",
+        "[ ]",
+        "[[], {}, [{}]]",
+        '{"a": {"b": {"c": []}}}',
+        '["a", 1, -2, 3.5, 1E+20, true, false, null]',
+        '{"a}": "]{", "b": "[,:"}',
+        r'"\" \\ \/ \b\f\n\r\t é"',
+        '"naïve 東京 😀"',
+        '"it\'s <b>"',
+        '""',
+        "12345678901234567890123",
+        "true",
+        "null",
+        '{"a": 1, "a": 2}',
+    ],
+)
+def test_json_stays_as_it_is_written(text: str) -> None:
+    assert reads(JSON, text) == Got(text, "", "done")
+    json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r'"\u0041\u00E9\u6771"', '"Aé東"'),
+        (r'"\ud83d\uDE00"', '"😀"'),
+        (r'"\u0022\u005c\u000a\u0000"', r'"\"\\\n\u0000"'),
+        (r'"\ud83d"', r'"\ud83d"'),
+        (r'"\ud83d \ude00"', r'"\ud83d \ude00"'),
+        (r'"\ud83d\n"', r'"\ud83d\n"'),
+        (r'"\ud83d\u0041"', r'"\ud83dA"'),
+        (r'"\ud83d\ud83d\ude00"', r'"\ud83d😀"'),
+    ],
+)
+def test_characters_are_not_escaped_where_json_need_not(text: str, expected: str) -> None:
+    assert reads(JSON, text) == Got(expected, "", "done")
+    assert json.loads(expected) == json.loads(text)
+
+
+def test_control_characters_in_strings_are_escaped() -> None:
+    assert reads(JSON, '{"a\x00": "line\nbreak\ttab\x1f"}').json == r'{"a\u0000": "line\nbreak\ttab\u001f"}'
+
+
+def test_markers_in_strings_are_text() -> None:
+    assert reads(JSON, '{"\ud801": "a\ud800b"}') == Got(r'{"<tool>": "a<|\"|>b"}', "", "done")
+
+
+def test_behind_a_value_nothing_is_read() -> None:
+    assert reads(JSON, '{"a": 1} {"b": 2}') == Got('{"a": 1}', ' {"b": 2}', "done")
+    assert reads(JSON, "12]") == Got("12", "]", "done")
+
+
+@pytest.mark.parametrize(
+    ("written", "rest"),
+    [
+        ("", "oops"),
+        ("", "tru"),
+        ("", "True"),
+        ("", "nan"),
+        ("", "'a'"),
+        ("", "(1)"),
+        ("", "]"),
+        ("", ","),
+        ("", "01"),
+        ("", "+1"),
+        ("", ".5"),
+        ("", "\ud801"),
+        ("[1, ", "2x]"),
+        ("[1 ", "2]"),
+        ("[1,", "]"),
+        ("[", ",1]"),
+        ("[", "}"),
+        ("[1", "}"),
+        ("{", ",}"),
+        ("{", "a: 1}"),
+        ("{", "1: 2}"),
+        ("{", "'a': 1}"),
+        ('{"a"', ', "b"}'),
+        ('{"a" ', "1}"),
+        ('{"a"', "= 1}"),
+        ('{"a":', "}"),
+        ('{"a": 1,', "}"),
+        ('{"a": 1', "]"),
+        ('{"a": 1 ', '"b": 2}'),
+        ('{"a": ', "\ud801}"),
+        ('["', r'\x41"]'),
+        ('["', r'\u12g4"]'),
+    ],
+)
+def test_json_is_read_up_to_what_is_none(written: str, rest: str) -> None:
+    assert reads(JSON, written + rest) == Got(written, rest, "bad")
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "rest"),
+    [
+        ('{"a": "b', '{"a": "b', ""),
+        ('{"a": "b\\', '{"a": "b', "\\"),
+        ('{"a": "b\\u00e', '{"a": "b', "\\u00e"),
+        ('{"a": 12', '{"a": ', "12"),
+        ("[tr", "[", "tr"),
+        ('{"a": ', '{"a": ', ""),
+    ],
+)
+def test_what_may_go_on_waits(text: str, written: str, rest: str) -> None:
+    got = reads(JSON, text, final=False)
+    assert (got.json, got.rest) == (written, rest)
+    assert got.phase not in ("done", "bad")
+
+
+@pytest.mark.parametrize("text", ['"\\', '"\\u00e'])
+def test_an_escape_that_the_end_cuts_is_a_fault(text: str) -> None:
+    assert reads(JSON, text) == Got('"', text[1:], "bad")
+
+
+@pytest.mark.parametrize("notation", [JSON, PYTHON, GEMMA])
+def test_nesting_is_bounded(notation: Notation) -> None:
+    deepest = "[" * MOST_NESTED + "]" * MOST_NESTED
+    assert as_json(notation, deepest) == deepest
+    assert as_json(notation, f"[{deepest}]") is None
+    assert as_json(notation, '{"a":' * (MOST_NESTED + 1) + "1" + "}" * (MOST_NESTED + 1)) is None
+
+
+@pytest.mark.parametrize("notation", [JSON, PYTHON, GEMMA])
+def test_words_are_bounded(notation: Notation) -> None:
+    longest = "1" * MOST_WORD
+    assert as_json(notation, f"[{longest}]") == f"[{longest}]"
+    assert as_json(notation, f"[{longest}1]") is None
+    assert read(notation, NotationState(), f"{longest}1", 0).state.phase == "bad", "before its end is known"
+
+
+def test_strings_are_not_bounded() -> None:
+    text = json.dumps("x" * 10_000)
+    assert as_json(JSON, text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("'a'", '"a"', id="single quotes"),
+        pytest.param('"a"', '"a"', id="double quotes"),
+        pytest.param("'''it's'''", '"it\'s"', id="triple quotes"),
+        pytest.param('"""say "x"."""', r'"say \"x\"."', id="triple double quotes"),
+        pytest.param("'say \"x\"'", r'"say \"x\""', id="a quote of the other kind"),
+        pytest.param("''", '""', id="empty"),
+        pytest.param("''''''", '""', id="empty, triple"),
+        pytest.param("'''a\nb'''", r'"a\nb"', id="lines"),
+        pytest.param(r"'\x41\u00e9\U0001F600\101\0'", r'"Aé😀A\u0000"', id="escapes of characters"),
+        pytest.param(r"'\n\t\r\b\f\v\a\\\'\"'", r'"\n\t\r\b\f\u000b\u0007\\' + "'" + r'\""', id="escapes"),
+        pytest.param(r"'\d \/'", r'"\\d \\/"', id="no escapes"),
+        pytest.param("'a\\\nb'", '"ab"', id="line continued"),
+        pytest.param(r"'\ud83d\ude00'", r'"\ud83d\ude00"', id="halves of a pair"),
+        pytest.param("True", "true", id="True"),
+        pytest.param("[False, None]", "[false, null]", id="False and None"),
+        pytest.param("[true, false, null]", "[true, false, null]", id="words of JSON"),
+        pytest.param("[1, -2, 3.5, 1e5]", "[1, -2, 3.5, 1e5]", id="numbers"),
+        pytest.param("[1_000, 0x1F, 0b101, 0o17, +1]", "[1000, 31, 5, 15, 1]", id="integers of Python"),
+        pytest.param("[.5, 1., -.5, 1_0.5]", "[0.5, 1.0, -0.5, 10.5]", id="fractions of Python"),
+        pytest.param("(1, 'a')", '[1, "a"]', id="tuple"),
+        pytest.param("()", "[]", id="empty tuple"),
+        pytest.param("(1,)", "[1]", id="tuple of one"),
+        pytest.param("[1,2 ,3,]", "[1, 2, 3]", id="list"),
+        pytest.param("[]", "[]", id="empty list"),
+        pytest.param("{'a':1,'b' : {'c': (True,)},}", '{"a": 1, "b": {"c": [true]}}', id="dictionaries"),
+        pytest.param("{}", "{}", id="empty dictionary"),
+    ],
+)
+def test_literals_of_python_become_json(text: str, expected: str) -> None:
+    assert reads(PYTHON, text) == Got(expected, "", "done")
+    json.loads(expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["name", "1j", "[1 2]", "[,]", "{'a'}", "{'a': }", "f'a'", "-", "f(1)", "[1)", "(1]", r"'\x4'", "1 + 1"],
+)
+def test_what_is_no_literal_of_python_is_a_fault(text: str) -> None:
+    assert as_json(PYTHON, text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "{}"),
+        ("city='Paris'", '{"city": "Paris"}'),
+        ("city = 'Paris' ,\n days=2,", '{"city": "Paris", "days": 2}'),
+        ("where={'x': (1, 2)}, _a1=None", '{"where": {"x": [1, 2]}, "_a1": null}'),
+    ],
+)
+def test_arguments_of_a_call_become_an_object(text: str, expected: str) -> None:
+    got = reads(PYTHON, f"{text}) and more", CALL_ARGUMENTS)
+    assert got == Got(expected[1:], " and more", "done")
+
+
+@pytest.mark.parametrize(
+    ("written", "rest"),
+    [
+        ("", "'Paris')"),
+        ("", "1)"),
+        ("", "**more)"),
+        ("", "1a=2)"),
+        ("", ",a=1)"),
+        ('"a": ', "b)"),
+        ('"a": ', ")"),
+        ('"a"', ": 1)"),
+        ('"a": 1', "]"),
+        ('"a": 1', " b=2)"),
+    ],
+)
+def test_what_is_no_argument_is_a_fault(written: str, rest: str) -> None:
+    text = written.replace('"', "").replace(": ", "=") + rest
+    got = reads(PYTHON, text, CALL_ARGUMENTS)
+    assert (got.json, got.rest, got.phase) == (written, rest.lstrip(), "bad")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{city:^Paris^,days:2}", '{"city": "Paris", "days": 2}'),
+        ("{ city : ^Paris^ , days : 2 , }", '{"city": "Paris", "days": 2}'),
+        ("{a b:^x^,^c d^:1}", '{"a b": "x", "c d": 1}'),
+        ('{a:^{b:[1]}, "c" \\n^}', r'{"a": "{b:[1]}, \"c\" \\n"}'),
+        (
+            "{a:{b:[1,-2.5,true,false,null,^x^]},c:{},d:[]}",
+            '{"a": {"b": [1, -2.5, true, false, null, "x"]}, "c": {}, "d": []}',
+        ),
+        ("{a:two words,b:http://x/y?z=1}", '{"a": "two words", "b": "http://x/y?z=1"}'),
+        ('{a:"x"}', '{"a": "x"}'),
+        ("{a:True,b:007}", '{"a": "True", "b": "007"}'),
+        ("{}", "{}"),
+    ],
+)
+def test_gemmas_form_becomes_json(text: str, expected: str) -> None:
+    assert reads(QUOTED, text.replace("^", QUOTE)) == Got(expected, "", "done")
+    assert reads(GEMMA, text.replace("^", '<|"|>')) == Got(expected, "", "done"), "the quote as text"
+    json.loads(expected)
+
+
+@pytest.mark.parametrize("text", ["{city}", "{:1}", "{a:}", "{a:1 b:[2}", "[1", "{,}"])
+def test_what_is_not_of_gemmas_form_is_a_fault(text: str) -> None:
+    assert as_json(GEMMA, "{a:[" + text + "]}") is None
+
+
+def test_the_quotes_text_is_text_where_the_quote_is_a_token() -> None:
+    assert reads(QUOTED, '{a:\ud800x<|"|>y\ud800}').json == r'{"a": "x<|\"|>y"}'
+
+
+@pytest.mark.parametrize("text", ["", " ", "{", '{"a": 1} x', '"', "nul"])
+def test_only_a_whole_value_is_json(text: str) -> None:
+    assert as_json(JSON, text) is None
+
+
+def test_white_space_around_a_value_is_not_of_it() -> None:
+    assert as_json(JSON, ' \r\n{"a": 1}\t') == '{"a": 1}'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain é 東 😀", "plain é 東 😀"),
+        ('"\\', r"\"\\"),
+        ("\n\r\t\b\f\x00\x1f", r"\n\r\t\b\f\u0000\u001f"),
+        ("\x7f\u2028", "\x7f\u2028"),
+        ("\ud800", r"\ud800"),
+    ],
+)
+def test_text_is_escaped_where_json_must(text: str, expected: str) -> None:
+    assert escape(text) == expected
+    assert json.loads(f'"{expected}"') == text
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"phase": "next"},
+        {"phase": "key"},
+        {"phase": "after"},
+        {"phase": "elsewhere"},
+        {"phase": "next", "open": "("},
+        {"phase": "next", "open": "]" * (MOST_NESTED + 1)},
+        {"phase": "string", "quote": 4},
+        {"more": 1},
+    ],
+)
+def test_a_state_that_reading_never_has_is_refused(state: dict[str, object]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(state, NotationState)

@@ -1,0 +1,190 @@
+"""Patterns: what of a text is one, and what may become one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from derender.parsing.patterns import (
+    ANYTHING,
+    END,
+    MOST_CAPTURED,
+    MOST_SPACE,
+    SPACE,
+    Found,
+    Scanner,
+    ahead,
+    any_of,
+    capture,
+    one_of,
+    optional,
+    translate,
+)
+
+if TYPE_CHECKING:
+    from derender.parsing.patterns import Pattern
+
+MARKERS: Final = {"<m>": "\ud800", "<m>>": "\ud801"}
+NAME: Final = capture("name", r"^>\s")
+
+
+def search(text: str, *patterns: Pattern, final: bool = False) -> Found | None:
+    return Scanner(patterns, MARKERS).search(text, 0, final=final)
+
+
+def found_in(text: str, pattern: Pattern, *, final: bool = False) -> str | None:
+    """The text found of a pattern."""
+    found = search(text, pattern, final=final)
+    return None if found is None or found.pattern is None else text[found.start : found.end]
+
+
+def held_of(text: str, pattern: Pattern) -> str:
+    """What is kept of a text in which the pattern is not yet."""
+    found = search(text, pattern)
+    assert found is not None
+    assert found.pattern is None
+    assert found.end == len(text)
+    return text[found.start :]
+
+
+FOUND: Final = [
+    pytest.param(("<a>",), "x<a>y", "<a>", id="text"),
+    pytest.param(("a.b",), "axb a.b", "a.b", id="text is no expression"),
+    pytest.param((SPACE, "<a>"), "x \r\n\t<a>", " \r\n\t<a>", id="space"),
+    pytest.param((SPACE, "<a>"), "x<a>", "<a>", id="no space"),
+    pytest.param((SPACE, "<a>"), "x\u00a0<a>", "<a>", id="another kind of space"),
+    pytest.param(("<", NAME, ">"), "< ><><ab>", "<ab>", id="capture"),
+    pytest.param(("<", any_of("a-z"), ">"), "<A><>", "<>", id="any of a set, none"),
+    pytest.param(("<", any_of("a-z", least=2, most=3), ">"), "<a><abcd><abc>", "<abc>", id="so many of a set"),
+    pytest.param(("a", optional("b", "c"), "d"), "ab acd abcd", "abcd", id="optional, there"),
+    pytest.param(("a", optional("b", "c"), "d"), "abd ad", "ad", id="optional, not there"),
+    pytest.param((one_of("ab", ("c", SPACE, "d")), "!"), "c  d!", "c  d!", id="one of several"),
+    pytest.param((one_of("ab", "a"),), "abc", "ab", id="the first of several that matches"),
+    pytest.param((one_of("a", "ab"),), "abc", "a", id="though the next is longer"),
+    pytest.param(("<a>", SPACE, ahead("{")), "<a>x<a> {", "<a> ", id="ahead is not read"),
+    pytest.param((ahead("x", SPACE, "y"),), "xx  y", "", id="the place before"),
+    pytest.param((ahead(ANYTHING),), " \n x", "", id="anything"),
+    pytest.param(("<m>",), "<m>\ud800", "\ud800", id="a marker is its character"),
+    pytest.param(("<", any_of("^>"), ">"), "<a\ud801b><ab>", "<ab>", id="a set holds no marker"),
+    pytest.param(("(<m>)",), "(<m>)(\ud800)", "(\ud800)", id="a marker in text"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text", "expected"), FOUND)
+def test_a_pattern_is_found_whether_or_not_more_may_come(pattern: Pattern, text: str, expected: str) -> None:
+    behind = text + "~"
+    assert found_in(behind, pattern) == expected
+    assert found_in(behind, pattern, final=True) == expected
+
+
+@pytest.mark.parametrize(("pattern", "text", "expected"), FOUND)
+def test_any_beginning_of_a_text_holds_what_is_found_later(pattern: Pattern, text: str, expected: str) -> None:
+    text += "~"
+    whole = search(text, pattern)
+    assert whole is not None
+    assert text[whole.start : whole.end] == expected
+    for length in range(len(text)):
+        begun = search(text[:length], pattern)
+        assert begun is not None
+        if begun.pattern is None:
+            assert begun.start <= whole.start
+        else:
+            assert begun == whole
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        pytest.param(("<a>",), "x<a", "<a", id="text"),
+        pytest.param(("<a>",), "x<b", "", id="other text"),
+        pytest.param(("aab",), "xaaa", "aa", id="text that begins later"),
+        pytest.param((SPACE, "<a>"), "x \n", " \n", id="space"),
+        pytest.param((SPACE, "<a>"), "x \n<", " \n<", id="space and text"),
+        pytest.param((SPACE, "<a>"), "x \ny", "", id="space before other text"),
+        pytest.param(("<", NAME, ">"), "x<name", "<name", id="capture"),
+        pytest.param(("<", NAME, ">"), "x<na me", "", id="broken capture"),
+        pytest.param(("<", any_of("a-z", most=3), ">"), "<abc", "<abc", id="all of a set that there may be"),
+        pytest.param(("<", any_of("a-z", most=3), ">"), "<abcd", "", id="more of a set than may be"),
+        pytest.param(("a", optional("bc"), "d"), "xab", "ab", id="optional"),
+        pytest.param(("a", optional("bc"), "d"), "xabcx", "", id="after optional"),
+        pytest.param((one_of("```json", "```"),), "x```js", "```js", id="what is found may grow"),
+        pytest.param(("<a>", SPACE, ahead("{")), "x<a> ", "<a> ", id="ahead is not there yet"),
+        pytest.param(("<a>", SPACE, ahead("{[")), "x<a> {", "<a> {", id="ahead has begun"),
+        pytest.param(("<a>", ahead(one_of("{", END))), "x<a>", "<a>", id="the end may be here"),
+        pytest.param((ahead(ANYTHING),), " \n", "", id="white space is not anything"),
+        pytest.param(("<m>",), "x<m", "", id="a marker does not come in parts"),
+        pytest.param(("<m>b",), "x\ud800", "\ud800", id="text behind a marker"),
+        pytest.param(("<", any_of("^>"), ">"), "<a\ud801", "", id="a marker in a set"),
+    ],
+)
+def test_a_beginning_is_held_until_more_comes(pattern: Pattern, text: str, expected: str) -> None:
+    assert held_of(text, pattern) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        pytest.param(("<a>",), "x<a", None, id="a beginning"),
+        pytest.param((one_of("```json", "```"),), "x```js", "```", id="what could have grown"),
+        pytest.param(("<a>", ahead(one_of("{", END))), "x<a>", "<a>", id="the end"),
+        pytest.param(("<a>", ahead(SPACE, END)), "x<a> \n", "<a>", id="space and the end"),
+        pytest.param(("<a>", END), "<a>x", None, id="not the end"),
+        pytest.param(("a", optional("bc"), END), "xab", None, id="optional, begun"),
+    ],
+)
+def test_at_the_end_nothing_is_held(pattern: Pattern, text: str, expected: str | None) -> None:
+    assert found_in(text, pattern, final=True) == expected
+
+
+def test_of_two_at_one_place_the_earlier_is_found() -> None:
+    assert search("x<ab>.", ("<a", NAME, ">"), ("<ab>",)) == Found(1, 5, 0, {"name": "b"})
+    assert search("x<ab>.", ("<ab>",), ("<a", NAME, ">")) == Found(1, 5, 0, {})
+
+
+def test_of_two_at_different_places_the_first_is_found() -> None:
+    assert search("x<b><a>", ("<a>",), ("<b>",)) == Found(1, 4, 1, {})
+
+
+def test_an_earlier_pattern_that_may_come_holds_a_later_one() -> None:
+    assert search("x<a", ("<ab>",), ("<a",)) == Found(1, 3, None, {})
+    assert search("x<ac", ("<ab>",), ("<a",)) == Found(1, 3, 1, {})
+
+
+def test_each_pattern_captures_its_own() -> None:
+    patterns = [("<f=", NAME, ">"), ("<g=", capture("id", "0-9"), " ", NAME, ">")]
+    assert search("<f=a>", *patterns) == Found(0, 5, 0, {"name": "a"})
+    assert search("<g=7 b>", *patterns) == Found(0, 7, 1, {"id": "7", "name": "b"})
+
+
+def test_an_optional_capture_may_be_missing() -> None:
+    pattern: Pattern = ("<", NAME, optional(" ", capture("id", "0-9")), ">")
+    assert search("<a>", pattern) == Found(0, 3, 0, {"name": "a"})
+    assert search("<a 1>", pattern) == Found(0, 5, 0, {"name": "a", "id": "1"})
+
+
+def test_a_capture_is_bounded() -> None:
+    longest = "n" * MOST_CAPTURED
+    assert found_in(f"<{longest}>", ("<", NAME, ">")) == f"<{longest}>"
+    assert found_in(f"<{longest}n>", ("<", NAME, ">")) is None
+    assert held_of(f"<{longest}", ("<", NAME, ">")) == f"<{longest}"
+    assert held_of(f"<{longest}n", ("<", NAME, ">")) == ""
+
+
+def test_of_much_white_space_the_last_is_the_markers() -> None:
+    spaces = " " * (MOST_SPACE + 72)
+    assert held_of(spaces, (SPACE, "<a>")) == " " * MOST_SPACE
+    assert found_in(f"{spaces}<a>", (SPACE, "<a>")) == " " * MOST_SPACE + "<a>"
+
+
+def test_the_search_begins_at_a_place() -> None:
+    assert Scanner([("<a>",)], {}).search("<a><a>", 1) == Found(3, 6, 0, {})
+
+
+def test_without_patterns_nothing_is_held_or_found() -> None:
+    assert search("text <") == Found(6, 6, None, {})
+    assert search("text <", final=True) is None
+
+
+def test_of_markers_that_begin_alike_the_longest_is_read() -> None:
+    assert translate("<m>><m><m", MARKERS) == "\ud801\ud800<m"

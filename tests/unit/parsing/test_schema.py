@@ -1,0 +1,216 @@
+"""What a tool's schema says of a parameter, and bare text read by it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from derender.parsing.schema import ANY, MOST_HELD, parameter_types, typed
+
+NUMBER: Final = {"integer", "number"}
+NODES: Final = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        pytest.param({"type": "string"}, {"string"}, id="a type"),
+        pytest.param({"type": "integer"}, {"integer"}, id="integer"),
+        pytest.param({"type": "number"}, NUMBER, id="an integer is a number"),
+        pytest.param({"type": ["string", "null"]}, {"string", "null"}, id="several types"),
+        pytest.param({"type": "string", "nullable": True}, {"string", "null"}, id="nullable"),
+        pytest.param({"type": "string", "nullable": False}, {"string"}, id="not nullable"),
+        pytest.param({"enum": ["a", "b"]}, {"string"}, id="enum"),
+        pytest.param({"enum": ["a", 1, None]}, {"string", "integer", "null"}, id="mixed enum"),
+        pytest.param({"type": "string", "enum": [1, 2]}, ANY, id="an enum of another type"),
+        pytest.param({"type": "string", "enum": []}, {"string"}, id="empty enum"),
+        pytest.param({"const": True}, {"boolean"}, id="const"),
+        pytest.param({"const": 1.5}, {"number"}, id="const number"),
+        pytest.param({"const": {"a": 1}}, {"object"}, id="const object"),
+        pytest.param({"const": [1]}, {"array"}, id="const array"),
+        pytest.param({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"string", "null"}, id="anyOf"),
+        pytest.param({"oneOf": [{"type": "number"}, {"const": "x"}]}, {*NUMBER, "string"}, id="oneOf"),
+        pytest.param({"anyOf": [{"type": "string"}, {}]}, ANY, id="anyOf with anything"),
+        pytest.param(
+            {"type": ["string", "integer"], "anyOf": [{"type": "integer"}, {"type": "null"}]},
+            {"integer"},
+            id="a type and anyOf",
+        ),
+        pytest.param({"allOf": [{"type": ["string", "null"]}, {"type": "string"}]}, {"string"}, id="allOf"),
+        pytest.param({"allOf": [{"type": "number"}, {"type": "integer"}]}, {"integer"}, id="allOf, narrower"),
+        pytest.param({"allOf": [{"type": "string"}, {"type": "array"}]}, ANY, id="a contradiction"),
+        pytest.param({"$ref": "#/$defs/city"}, {"string"}, id="reference"),
+        pytest.param({"$ref": "#/definitions/a~1b~0c"}, {"array"}, id="reference with escapes"),
+        pytest.param({"$ref": "#/$defs/again"}, {"string"}, id="reference to a reference"),
+        pytest.param({"$ref": "#/$defs/loop"}, ANY, id="reference to itself"),
+        pytest.param({"$ref": "#/$defs/none"}, ANY, id="reference to nothing"),
+        pytest.param({"$ref": "https://example.com/schema"}, ANY, id="reference elsewhere"),
+        pytest.param(
+            {"anyOf": [{"$ref": "#/$defs/city"}, {"type": "null"}]}, {"string", "null"}, id="in anyOf"
+        ),
+        pytest.param({}, ANY, id="empty schema"),
+        pytest.param({"description": "a city"}, ANY, id="no type"),
+        pytest.param(True, ANY, id="true"),
+        pytest.param(False, ANY, id="false"),
+        pytest.param(None, ANY, id="null"),
+        pytest.param("string", ANY, id="a string"),
+        pytest.param({"type": "text"}, ANY, id="unknown type"),
+        pytest.param({"type": ["text", "string"]}, {"string"}, id="an unknown type among others"),
+        pytest.param({"type": [["string"], 1]}, ANY, id="types that are none"),
+        pytest.param(
+            {"type": {"string": 1}, "enum": 3, "anyOf": {}, "allOf": 1, "$ref": 2}, ANY, id="nonsense"
+        ),
+        pytest.param({"anyOf": [1, None]}, ANY, id="alternatives that are none"),
+    ],
+)
+def test_a_parameter_has_the_types_its_schema_allows(schema: object, expected: set[str]) -> None:
+    parameters = {
+        "properties": {"city": schema},
+        "$defs": {
+            "city": {"type": "string"},
+            "again": {"$ref": "#/$defs/city"},
+            "loop": {"$ref": "#/$defs/loop"},
+        },
+        "definitions": {"a/b~c": {"type": "array"}},
+    }
+    assert parameter_types(parameters, "city") == expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        pytest.param(None, ANY, id="no schema"),
+        pytest.param(True, ANY, id="true"),
+        pytest.param([], ANY, id="a list"),
+        pytest.param({"properties": None}, ANY, id="no properties"),
+        pytest.param({"properties": {"town": {"type": "string"}}}, ANY, id="other properties"),
+        pytest.param({"additionalProperties": {"type": "integer"}}, {"integer"}, id="additional"),
+        pytest.param({"additionalProperties": False}, ANY, id="none additional"),
+        pytest.param(
+            {"properties": {"city": {"type": "string"}}, "additionalProperties": {"type": "integer"}},
+            {"string"},
+            id="before additional",
+        ),
+        pytest.param({"allOf": [{}, {"properties": {"city": {"type": "null"}}}]}, {"null"}, id="in allOf"),
+        pytest.param({"anyOf": [{"properties": {"city": {"type": "null"}}}]}, {"null"}, id="in anyOf"),
+        pytest.param(
+            {"$ref": "#/$defs/all", "$defs": {"all": {"properties": {"city": {"type": "null"}}}}},
+            {"null"},
+            id="referred to",
+        ),
+        pytest.param({"$ref": "#"}, ANY, id="refers to itself"),
+        pytest.param({"allOf": 1, "anyOf": [2]}, ANY, id="nonsense"),
+    ],
+)
+def test_a_parameter_is_looked_for_where_schemas_have_it(parameters: object, expected: set[str]) -> None:
+    assert parameter_types(parameters, "city") == expected
+
+
+@pytest.mark.parametrize(
+    ("types", "text", "expected"),
+    [
+        # strings
+        ("string", "Paris", '"Paris"'),
+        ("string", " Paris\n", r'" Paris\n"'),
+        ("string", "", '""'),
+        ("string", "5", '"5"'),
+        ("string", "true", '"true"'),
+        ("string", "null", '"null"'),
+        ("string", '{"a": 1}', r'"{\"a\": 1}"'),
+        ("string", '"a"', r'"\"a\""'),
+        # integers and numbers
+        ("integer", "5", "5"),
+        ("integer", " -5\n", "-5"),
+        ("integer", "5.0", "5.0"),
+        ("integer", "1e3", "1e3"),
+        ("integer", "1e20", "1e20"),
+        ("integer", "5.5", '"5.5"'),
+        ("integer", "5e-1", '"5e-1"'),
+        ("integer", "1e400", '"1e400"'),
+        ("integer", "05", '"05"'),
+        ("integer", "+5", '"+5"'),
+        ("integer", "1_000", '"1_000"'),
+        ("integer", "five ", '"five "'),
+        ("integer", "", '""'),
+        ("integer number", "5.50", "5.50"),
+        ("integer number", "-1E+2", "-1E+2"),
+        ("integer number", "007", '"007"'),
+        ("integer number", ".5", '".5"'),
+        ("integer number", "1.", '"1."'),
+        ("integer number", "NaN", '"NaN"'),
+        ("integer number", "Infinity", '"Infinity"'),
+        # booleans and null
+        ("boolean", "true", "true"),
+        ("boolean", "True", "true"),
+        ("boolean", " FALSE ", "false"),
+        ("boolean", "yes", '"yes"'),
+        ("boolean", "1", '"1"'),
+        ("null", "null", "null"),
+        ("null", "None", "null"),
+        ("null", "nil", '"nil"'),
+        # arrays and objects
+        ("array", '["a", 1]', '["a", 1]'),
+        ("array", " [1,2]\n", "[1,2]"),
+        ("array", "['a', True, None]", '["a", true, null]'),
+        ("array", '{"a": 1}', r'"{\"a\": 1}"'),
+        ("array", "a, b", '"a, b"'),
+        ("array", "[a, b]", '"[a, b]"'),
+        ("array", "[1", '"[1"'),
+        ("object", '{"a":  {}}', '{"a":  {}}'),
+        ("object", "{'a': (1, 2)}", '{"a": [1, 2]}'),
+        ("object", "[1]", '"[1]"'),
+        ("object", '{"a": 1} x', r'"{\"a\": 1} x"'),
+        # several types
+        ("integer string", "5", "5"),
+        ("integer string", "5x", '"5x"'),
+        ("null string", "null", "null"),
+        ("null string", "nulls", '"nulls"'),
+        ("boolean integer", "1", "1"),
+        ("array object", "[{}]", "[{}]"),
+    ],
+)
+def test_bare_text_is_of_a_type_that_is_allowed_or_a_string(types: str, text: str, expected: str) -> None:
+    written = typed(text, frozenset(types.split()))
+    assert written == expected
+    assert json.loads(written) is not ...
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("5", 5),
+        ("5.5", 5.5),
+        ("true", True),
+        ("None", None),
+        ("[1]", [1]),
+        ("{'a': 1}", {"a": 1}),
+        ("Paris", "Paris"),
+        ('"Paris"', '"Paris"'),
+    ],
+)
+def test_without_a_type_the_text_says_it(text: str, expected: Any) -> None:
+    value = json.loads(typed(text, ANY))
+    assert value == expected
+    assert type(value) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [('"Paris"', '"Paris"'), (r' "a\n" ', r'"a\n"'), ('"a', r'"\"a"'), ("Paris", '"Paris"'), ("5", "5")],
+)
+def test_text_that_the_model_calls_json_may_be_a_string_of_json(text: str, expected: str) -> None:
+    assert typed(text, ANY, as_written=True) == expected
+
+
+def test_a_huge_number_stays_as_it_is_written() -> None:
+    longest = "9" * MOST_HELD
+    assert typed(longest, frozenset({"integer"})) == longest
+    assert typed(f"{longest}9", frozenset({"integer"})) == f'"{longest}9"'
+
+
+def test_long_json_is_read_and_long_literals_of_python_are_not() -> None:
+    long = "x" * MOST_HELD
+    assert typed(f'["{long}"]', frozenset({"array"})) == f'["{long}"]'
+    assert typed(f"['{long}']", frozenset({"array"})) == f"\"['{long}']\""

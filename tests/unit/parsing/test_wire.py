@@ -1,0 +1,157 @@
+"""The state between two pieces of an output, as JSON."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from derender.errors import BadRequest
+from derender.parsing import ParserState, dump_state, load_state, parse, start
+
+from .support import TOOLS, marked, pieces_of
+
+if TYPE_CHECKING:
+    from derender.parsing import Parser
+
+OUTPUTS: Final = {
+    ("hermes", "qwen3"): '<think>hm</think>\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "P"}}\n'
+    '</tool_call><tool_call>{"arguments": {"a": [1]}, "name": "get_time", "id": "x"}</tool_call> tail',
+    ("qwen3_xml", None): "Hi <tool_call>\n<function=get_weather>\n<parameter=city>\nP\n</parameter>\n"
+    "<parameter=days>\n2\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=get_time>\n",
+    (
+        "gemma4",
+        "gemma4",
+    ): '<|channel>thought\nhm<channel|><|tool_call>call:get_weather{city:<|"|>a{b<|"|>}<tool_call|>',
+    ("pythonic", None): "[get_weather(city='P', days=2), get_time()]",
+    (
+        "openai",
+        "openai_gptoss",
+    ): "<|channel|>commentary to=functions.get_time <|constrain|>json<|message|>{}<|call|>",
+}
+
+
+def parser_of(tools: str, reasoning: str | None, *, whole_calls: bool = True) -> Parser:
+    return marked(tools, reasoning).for_request(tools=TOOLS, whole_calls=whole_calls)
+
+
+@pytest.mark.parametrize("whole_calls", [False, True])
+@pytest.mark.parametrize(("names", "output"), OUTPUTS.items())
+def test_a_state_comes_back_as_it_was(names: tuple[str, str | None], output: str, whole_calls: bool) -> None:
+    parser = parser_of(*names, whole_calls=whole_calls)
+    state = start(parser, None)
+    seen = set()
+    for piece in pieces_of(parser, output):
+        for character in [piece] if isinstance(piece, int) else piece:
+            _, state = parse(parser, state, [character])
+            dumped = json.dumps(dump_state(parser, state), ensure_ascii=False)
+            assert load_state(parser, json.loads(dumped)) == state
+            dumped.encode()
+            seen.add(state.region)
+    assert len(seen) > 2
+
+
+def test_markers_are_held_as_their_ids() -> None:
+    parser = parser_of("hermes", "qwen3")
+    (call,) = pieces_of(parser, "<tool_call>")
+    _, state = parse(parser, start(parser, None), ["Hi\n", call, " \n"])
+    dumped = dump_state(parser, state)
+    assert dumped == {"region": "content", "held": ["\n", call, " \n"], "answered": True}
+    assert load_state(parser, dumped) == state
+
+
+def test_markers_of_a_call_that_is_kept_are_their_ids() -> None:
+    parser = parser_of("gemma4", "gemma4")
+    pieces = pieces_of(parser, '<|tool_call>call:get_weather{city:<|"|>P')
+    _, state = parse(parser, start(parser, None), pieces)
+    dumped = dump_state(parser, state)
+    assert dumped["calls"]["raw"] == pieces
+    assert load_state(parser, dumped) == state
+
+
+def test_a_state_is_small_where_nothing_is_open() -> None:
+    parser = parser_of("hermes", "qwen3")
+    assert dump_state(parser, start(parser, None)) == {"region": "answer"}
+
+
+HELD: Final = {"status": "kept", "kept": [{"name": "f"}], "name": "f"}
+GIVEN: Final = {"status": "given", "name": "f"}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param([], id="a list"),
+        pytest.param("answer", id="a string"),
+        pytest.param({}, id="no region"),
+        pytest.param({"region": "nowhere"}, id="an unknown region"),
+        pytest.param({"region": None}, id="a region of another type"),
+        pytest.param({"region": "answer", "more": 1}, id="an unknown field"),
+        pytest.param({"region": "answer", "held": 7}, id="a marker that is none"),
+        pytest.param({"region": "answer", "held": ["x", -1]}, id="an unknown marker"),
+        pytest.param({"region": "answer", "held": [None]}, id="held that is no text"),
+        pytest.param({"region": "answer", "held": "\ud800"}, id="text that is no Unicode"),
+        pytest.param({"region": "answer", "space": " " * 129}, id="too much space"),
+        pytest.param({"region": "answer", "number": -1}, id="a negative number"),
+        pytest.param({"region": "answer", "number": 2**31}, id="a huge number"),
+        pytest.param({"region": "answer", "answered": "yes"}, id="a flag of another type"),
+        pytest.param({"region": "answer", "calls": {}}, id="calls without a status"),
+        pytest.param({"region": "answer", "calls": []}, id="calls that are a list"),
+        pytest.param({"region": "answer", "calls": {"status": "lost"}}, id="an unknown status"),
+        pytest.param({"region": "answer", "calls": {**HELD, "keys": [1] * 65}}, id="too many keys"),
+        pytest.param({"region": "answer", "calls": {**HELD, "raw": [-1]}}, id="an unknown marker in a call"),
+        pytest.param({"region": "answer", "value": {}}, id="a value outside one"),
+        pytest.param({"region": "answer", "arguments": {}}, id="arguments outside some"),
+        pytest.param({"region": "answer", "objects": {}}, id="objects outside some"),
+        pytest.param({"region": "value", "calls": HELD}, id="no value inside one"),
+        pytest.param({"region": "value", "value": {}}, id="a value of no call"),
+        pytest.param(
+            {"region": "value", "value": {}, "calls": {"status": "kept"}}, id="a call that is not kept"
+        ),
+        pytest.param({"region": "value", "value": {}, "calls": GIVEN}, id="a call that was not given"),
+        pytest.param({"region": "value", "value": {}, "calls": HELD, "arguments": {}}, id="two at once"),
+        pytest.param({"region": "value", "value": {"form": "x"}, "calls": HELD}, id="an unknown form"),
+        pytest.param(
+            {"region": "value", "value": {"notation": {"phase": "key"}}, "calls": HELD}, id="a notation's state"
+        ),
+    ],
+)
+def test_a_state_that_is_none_of_the_parsers_is_refused(state: object) -> None:
+    parser = parser_of("qwen3_xml", "qwen3")
+    with pytest.raises(BadRequest, match=r"^the state was not made by this parser$"):
+        load_state(parser, state)
+
+
+def test_a_call_that_is_open_is_taken() -> None:
+    parser = parser_of("qwen3_xml", "qwen3")
+    state: dict[str, Any] = {"region": "value", "value": {}, "calls": HELD}
+    assert load_state(parser, state).calls is not None
+    state = {"region": "value", "value": {}, "calls": GIVEN, "number": 1}
+    assert load_state(parser, state).number == 1
+
+
+def test_text_that_is_a_markers_character_is_no_marker() -> None:
+    parser = parser_of("hermes", "qwen3")
+    (character, *_) = parser.grammar.texts
+    with pytest.raises(BadRequest):
+        load_state(parser, {"region": "answer", "held": [character]})
+
+
+def test_a_state_of_another_vocabulary_is_refused() -> None:
+    parser, other = parser_of("hermes", "qwen3"), parser_of("kimi_k2", None)
+    state = ParserState("content", held=next(iter(parser.grammar.texts)))
+    with pytest.raises(BadRequest):
+        load_state(other, {**dump_state(parser, state), "held": [999]})
+
+
+def test_the_state_given_is_not_changed() -> None:
+    parser = parser_of("gemma4", "gemma4")
+    pieces = pieces_of(parser, '<|tool_call>call:get_weather{city:<|"|>P')
+    _, state = parse(parser, start(parser, None), pieces)
+    dumped = dump_state(parser, state)
+    copied = copy.deepcopy(dumped)
+    load_state(parser, dumped)
+    assert dumped == copied
