@@ -40,7 +40,8 @@ def start(parser: Parser, prompt_token_ids: Sequence[int] | None) -> ParserState
     grammar = parser.grammar
     pieces, whole = (_after_anchor if grammar.anchor else _after_control)(parser, prompt_token_ids)
     _, state = parse(parser, ParserState("content"), pieces)
-    if not any(marker in state.held for marker in grammar.marker_texts):
+    delimits = any(marker in state.held for marker in grammar.marker_texts)
+    if not delimits and not (grammar.anchor and state.held.strip()):
         # The prompt's own text, not the output's.
         state = replace(state, held="")
     if not (state.marked or state.held or whole):
