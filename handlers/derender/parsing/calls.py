@@ -7,11 +7,11 @@ Keys come in any order; arguments that come before the name are kept until it is
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-import msgspec
 from msgspec import Struct
 
 from .notation import JSON, NotationState, read
@@ -294,5 +294,8 @@ class _Reader:
 
 
 def _text(value: str) -> str:
-    """The text of a JSON string; empty for another value."""
-    return msgspec.json.decode(value) if value[:1] == '"' else ""
+    """The text of a JSON string; empty for another value, and for what is no Unicode."""
+    if value[:1] != '"':
+        return ""
+    text: str = json.loads(value)
+    return text if text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text) else ""

@@ -93,6 +93,7 @@ class _Machine:
 
     __slots__ = (
         "arguments",
+        "behind",
         "body",
         "grammar",
         "held",
@@ -107,7 +108,7 @@ class _Machine:
 
     def __init__(self, parser: Parser, state: ParserState) -> None:
         self.parser, self.grammar = parser, parser.grammar
-        self.region, self.held = state.region, ""
+        self.region, self.held, self.behind = state.region, "", state.behind
         self.marked, self.named = state.marked, state.named
         self.value, self.arguments, self.objects = state.value, state.arguments, state.objects
         self.body = state.body
@@ -129,10 +130,11 @@ class _Machine:
             arguments=self.arguments,
             objects=self.objects,
             body=self.body,
+            behind=self.behind,
         )
 
     def run(self, text: str, *, final: bool) -> None:
-        at = still = 0
+        text, at, still = f"{self.behind}{text}", len(self.behind), 0
         while True:
             region = self.grammar.regions[self.region]
             match region.yields:
@@ -144,6 +146,7 @@ class _Machine:
                     end, more = self._scan(region, text, at, final=final)
             if not more:
                 self.held = text[end:]
+                self.behind = text[max(end - self.grammar.looks_back, 0) : end]
                 return
             still = still + 1 if end == at else 0
             if still > len(self.grammar.regions):

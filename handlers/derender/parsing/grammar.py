@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from .format import Edge, Format, Region, Yields
 from .notation import with_quotes
 from .patterns import ANYTHING, Regular, Scanner, ahead, translate, with_markers
+from .state import MOST_BEHIND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +40,7 @@ class Grammar:
         marker_texts: All markers, as they are in the text that is parsed.
         offered_only: Whether only tools that the client offered are called.
         uncut: Whether the output is read as it was generated, past what stopped it.
+        looks_back: How many characters a pattern may look back.
         vocabulary: The vocabulary.
         control: Token ids that are not text.
         anchor: Searches for what begins the model's message in a prompt.
@@ -52,6 +54,7 @@ class Grammar:
     marker_texts: tuple[str, ...]
     offered_only: bool
     uncut: bool
+    looks_back: int
     vocabulary: Vocabulary
     control: frozenset[int]
     anchor: Scanner | RegexScanner | None
@@ -123,6 +126,8 @@ def compile_grammar(
         marker_texts=tuple(translate(text, known) for text in texts),
         offered_only=bool(tools and tools.offered_only),
         uncut=any(each.uncut for each in formats),
+        # Only regular expressions can.
+        looks_back=MOST_BEHIND if plain else 0,
         vocabulary=vocabulary,
         control=vocabulary.special.union(added_tokens[text] for text in added_tokens if text.strip()),
         anchor=_scanner(anchors, known) if anchors else None,

@@ -164,7 +164,7 @@ class Output:
         if not json or calls is None or calls.muted or calls.broken:
             return
         calls.written = calls.written or "begun"
-        if calls.status == "kept":
+        if calls.status == "kept" and calls.kept:
             calls.kept[-1][2].append(json)
             self._keep_short()
         elif calls.status == "given":

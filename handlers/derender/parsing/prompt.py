@@ -40,8 +40,9 @@ def start(parser: Parser, prompt_token_ids: Sequence[int] | None) -> ParserState
     grammar = parser.grammar
     pieces, whole = (_after_anchor if grammar.anchor else _after_control)(parser, prompt_token_ids)
     _, state = parse(parser, ParserState("content"), pieces)
-    delimits = any(marker in state.held for marker in grammar.marker_texts)
-    if not delimits and not (grammar.anchor and state.held.strip()):
+    marked = any(marker in state.held for marker in grammar.marker_texts)
+    scanner = grammar.scanners.get(state.region)
+    if not marked and not (scanner and scanner.search(state.held, 0, final=True)):
         # The prompt's own text, not the output's.
         state = replace(state, held="")
     if not (state.marked or state.held or whole):
@@ -54,7 +55,8 @@ def start(parser: Parser, prompt_token_ids: Sequence[int] | None) -> ParserState
         reasoned=False,
         marked=False,
         number=0,
-        calls=state.calls and replace(state.calls, raw=""),
+        # What is read when it ends needs its beginning.
+        calls=state.calls and (state.calls if state.body else replace(state.calls, raw="")),
     )
 
 

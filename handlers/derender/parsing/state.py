@@ -12,6 +12,8 @@ from .values import ValueState
 
 __all__ = ["BodyState", "Call", "OpenCalls", "ParserState"]
 
+MOST_BEHIND: Final = 64
+"""Most characters that a pattern may look back."""
 MOST_SPACE: Final = 128
 """Longest white space that waits for what follows it."""
 MOST_KEYS: Final = 64
@@ -90,3 +92,5 @@ class ParserState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     """Where calls that are JSON objects are."""
     body: BodyState | None = None
     """Where calls are that are read when they end."""
+    behind: Annotated[str, Meta(max_length=MOST_BEHIND)] = ""
+    """Text before that which is held, for patterns that look back."""

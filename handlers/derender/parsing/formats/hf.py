@@ -50,7 +50,8 @@ _YIELDS: Final = {
     _CALLS: Yields.BODY,
 }
 """Name of a field → what it is. Others are no part of the message that clients get."""
-_SPACE: Final = r"[ \t\r\n]{0,128}+"
+_SPACE: Final = r"[ \t\r\n]{0,128}"
+"""What a pattern itself has of it comes first."""
 
 _Types = type | tuple[type, ...]
 _TEMPLATE: Final[Mapping[str, _Types]] = {
@@ -135,9 +136,11 @@ def of_vocabulary(vocabulary: Vocabulary) -> Format:
         raise FormatError(f"{_SCOPE}: there is neither start_anchor nor start_anchor_pattern")
     delimiters = [each for field in fields for each in (*field.opens, *field.closes)]
     plain = any(isinstance(each, Regular) for each in (*anchors, *delimiters))
+    regions = _regions(fields, left_over[0] if left_over else None)
     return Format(
         markers=tuple(_markers(template, vocabulary, plain=plain)),
-        regions=_regions(fields, left_over[0] if left_over else None),
+        content=regions["content"].edges,
+        regions=regions,
         whole=True,
         plain=plain,
         anchors=anchors,
@@ -181,12 +184,16 @@ def _regions(fields: Sequence[_Field], left_over: _Field | None) -> dict[str, Re
         for field in explicit
         for pattern in field.opens
     ]
-    edges += [Edge(_spaced(pattern, before=rest.strip, after=rest.strip), "content") for pattern in rest.closes]
+    # What opens a field may begin with white space itself.
+    spaced = rest.strip and not any(
+        _begins_with_space(pattern) for field in explicit for pattern in field.opens
+    )
+    edges += [Edge(_spaced(pattern, before=rest.strip, after=spaced), "content") for pattern in rest.closes]
     regions = {"content": Region(rest.yields, _ordered(edges))}
     for field in explicit:
         closing = [
             Edge(
-                _spaced(pattern, before=field.strip, after=rest.strip),
+                _spaced(pattern, before=field.strip, after=spaced),
                 # After the reasoning the answer begins, which may be the JSON of guided decoding.
                 "answer" if field.yields is Yields.REASONING else "content",
                 Act.CLOSE if field.yields is Yields.BODY else Act.NONE,
@@ -206,6 +213,17 @@ def _spaced(pattern: Pattern | Regular, *, before: bool, after: bool) -> Pattern
         begin, end = (_SPACE if spaced else "" for spaced in (before, after))
         return Regular(f"{begin}(?:{pattern.expression}){end}")
     return (*((SPACE,) if before else ()), *pattern, *((SPACE,) if after else ()))
+
+
+def _begins_with_space(pattern: Pattern | Regular) -> bool:
+    if not isinstance(pattern, Regular):
+        return _literal(pattern)[0].isspace()
+    matches = _compiled(_SCOPE, "pattern", pattern.expression).match
+    begins = {character for character in _ASCII if matches(character, partial=True)}
+    return bool(begins) and "".join(begins).isspace()
+
+
+_ASCII: Final = [chr(code) for code in range(128)]
 
 
 def _region_name(field: _Field) -> str:
@@ -254,6 +272,7 @@ def _call(value: object, tools: Mapping[str, object]) -> Call:
     name = function.get("name") if isinstance(function, dict) else None
     if not isinstance(function, dict) or not isinstance(name, str) or not name:
         raise ValueError("no name")
+    name.encode()
     arguments = function.get("arguments", function.get("parameters"))
     match arguments:
         case None:
