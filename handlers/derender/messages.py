@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from .errors import BadRequest
 from .parsing import (
+    ANY_TOOL,
     CallArguments,
     CallStart,
     Content,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["check_tool_choice", "finish_reason", "parse_message", "request_parser"]
 
 TOOL_CHOICES: Final = ("none", "auto", "required")
+MOST_NAME: Final = 200
+"""Longest name of a tool that is forced: the pattern for it grows with it. OpenAI's limit is 64."""
 
 
 def check_tool_choice(path: str, client: ChatRequest) -> None:
@@ -51,8 +54,10 @@ def check_tool_choice(path: str, client: ChatRequest) -> None:
             'a tool is chosen with {"type": "function", "function": {"name": ...}}', param=f"{path}.tool_choice"
         )
     offered = offered_tools(client.tools)
-    if forced and (not offered or forced not in ("*", *offered)):
+    if forced and (not offered or forced not in (ANY_TOOL, *offered)):
         raise BadRequest("tool_choice forces a tool that tools does not have", param=f"{path}.tool_choice")
+    if len(forced) > MOST_NAME:
+        raise BadRequest(f"the tool's name is longer than {MOST_NAME} characters", param=f"{path}.tool_choice")
 
 
 def request_parser(parsers: Parsers, client: ChatRequest) -> Parser:
@@ -111,7 +116,7 @@ def parse_message(
 def finish_reason(engine: str | None, message: ChatMessage, client: ChatRequest) -> str:
     """Why a choice ended, as clients are told (protocol/README.md, "Response")."""
     reason = engine or "stop"
-    named = forced_tool(client.tool_choice) not in ("", "*")
+    named = forced_tool(client.tool_choice) not in ("", ANY_TOOL)
     return "tool_calls" if reason == "stop" and isinstance(message, CallingMessage) and not named else reason
 
 

@@ -4,13 +4,14 @@ from .engine import Parser, finish, parse
 from .events import CallArguments, CallStart, Content, Event, Reasoning
 from .ids import call_id
 from .names import REASONING_PARSERS, TOOL_CALL_PARSERS
-from .parsers import ParserError, Parsers, forced_tool, load_parsers, offered_tools
+from .parsers import ANY_TOOL, ParserError, Parsers, forced_tool, load_parsers, offered_tools
 from .pieces import read_pieces
 from .prompt import start
 from .state import ParserState
 from .wire import dump_state, load_state
 
 __all__ = [
+    "ANY_TOOL",
     "REASONING_PARSERS",
     "TOOL_CALL_PARSERS",
     "CallArguments",

@@ -161,7 +161,9 @@ class _Machine:
         """The output ends."""
         region, output = self.grammar.regions[self.region], self.output
         if output.calls is not None:
-            if region.ends and not cut and not output.calls.broken:
+            # No arguments at all are none that a call lacks.
+            over = region.ends or (region.closes and self.arguments == NotationState())
+            if over and not cut and not output.calls.broken:
                 self._read_body(region, {})
                 output.end_arguments()
                 output.close()
@@ -216,7 +218,8 @@ class _Machine:
         if text:
             self.marked, output.space = True, ""
         if edge.act in (Act.BEGIN, Act.OPEN, Act.OPEN_CLOSE):
-            output.begin()
+            text_region = region.yields in (Yields.CONTENT, Yields.REASONING) and self.region != "answer"
+            output.begin(self.region if text_region else "content")
         output.raw(text)
         match edge.act:
             case Act.NAME:
@@ -240,13 +243,14 @@ class _Machine:
 
     def _go(self, name: str) -> None:
         """Enter a region."""
-        self.region = name
         region = self.grammar.regions[name]
+        if region.yields is Yields.CONTENT and self.output.calls is not None:
+            # Markup that comes to no end is none: what it began in goes on.
+            self.output.refuse()
+            name = self.output.calls.began
+            self.output.calls = None
+        self.region = name
         match region.yields:
-            case Yields.CONTENT | Yields.REASONING:
-                # Markup that comes to no end is none.
-                self.output.refuse()
-                self.output.calls = None
             case Yields.VALUE:
                 got = begin_value(self._types(), region.written)
                 self.value = got.state

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from .patterns import ANYTHING, SPACE, ahead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from .state import Call
     from .values import Written
 
-__all__ = ["Act", "Edge", "Format", "FormatError", "Ids", "Reader", "Region", "Yields"]
+__all__ = ["NO_CALL", "Act", "Edge", "Format", "FormatError", "Ids", "Reader", "Region", "Yields", "section"]
 
 
 class Yields(StrEnum):
@@ -104,6 +106,10 @@ class Region:
     """Of a body: what reads it."""
 
 
+NO_CALL: Final = Edge((ahead(ANYTHING),), "content")
+"""The last edge of markup in which any other text means that it is no call."""
+
+
 class Ids(StrEnum):
     """How a call's id looks."""
 
@@ -137,6 +143,7 @@ class Format:
         uncut: Whether the output is read as it was generated: what ends a generation, stop strings and stop
             tokens, is read too, and a character that is cut is shown as U+FFFD.
         plain: Whether control tokens are read as the text that they are written as.
+        after_prompt: Region that a prompt ends in → the one that its output begins in, if not the same.
         anchors: What begins the model's message in a prompt; else its last control token does.
         ids: How ids of calls look.
     """
@@ -154,5 +161,31 @@ class Format:
     offered_only: bool = False
     uncut: bool = False
     plain: bool = False
+    after_prompt: Mapping[str, str] = field(default_factory=dict)
     anchors: tuple[Pattern | Regular, ...] = ()
     ids: Ids = Ids.OPENAI
+
+
+def section(call: Edge, ends: str, *more: Edge) -> dict[str, Region]:
+    """The regions of a section of calls: `section`, where it begins, and `calls`, after a call in it.
+
+    In a section that has calls, text that is no call is left out. One without any is text, unless it is empty.
+
+    Args:
+        call: Where a call begins.
+        ends: What ends the section.
+        more: Where calls of other forms begin.
+    """
+    calls = (call, *more)
+    return {
+        "section": Region(
+            Yields.NOTHING,
+            (
+                *calls,
+                Edge((SPACE, ends), "content", Act.CLOSE),
+                Edge((ahead(ANYTHING),), "no call yet"),
+            ),
+        ),
+        "no call yet": Region(Yields.NOTHING, (*calls, Edge((ends,), "content"))),
+        "calls": Region(Yields.NOTHING, (*calls, Edge((ends,), "content"))),
+    }

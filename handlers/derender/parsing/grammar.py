@@ -43,6 +43,7 @@ class Grammar:
         looks_back: How many characters a pattern may look back.
         vocabulary: The vocabulary.
         control: Token ids that are not text.
+        after_prompt: Region that a prompt ends in → the one that its output begins in, if not the same.
         anchor: Searches for what begins the model's message in a prompt.
         turn: Token id that begins a message and is read as part of it.
     """
@@ -57,6 +58,7 @@ class Grammar:
     looks_back: int
     vocabulary: Vocabulary
     control: frozenset[int]
+    after_prompt: Mapping[str, str]
     anchor: Scanner | RegexScanner | None
     turn: int | None
 
@@ -130,6 +132,8 @@ def compile_grammar(
         looks_back=MOST_BEHIND if plain else 0,
         vocabulary=vocabulary,
         control=vocabulary.special.union(added_tokens[text] for text in added_tokens if text.strip()),
+        after_prompt={"content": "answer"}
+        | dict(chain.from_iterable(each.after_prompt.items() for each in formats)),
         anchor=_scanner(anchors, known) if anchors else None,
         turn=added_tokens.get(turn) if turn else None,
     )

@@ -62,15 +62,16 @@ class Notation:
 
 
 _JSON_WORDS: Final = {"true": "true", "false": "false", "null": "null"}
+_PYTHON_WORDS: Final = {"True": "true", "False": "false", "None": "null", **_JSON_WORDS}
 JSON: Final = Notation(('"',), "json", _JSON_WORDS, verbatim=True)
 PYTHON: Final = Notation(
     ("'''", '"""', "'", '"'),
     "python",
-    {"True": "true", "False": "false", "None": "null", **_JSON_WORDS},
+    _PYTHON_WORDS,
     trailing_comma=True,
 )
 """Literals of Python. A call's arguments are an object, opened by its parenthesis (`opened`)."""
-GEMMA: Final = Notation(('<|"|>', '"'), None, _JSON_WORDS, bare=True, trailing_comma=True)
+GEMMA: Final = Notation(('<|"|>', '"'), None, _PYTHON_WORDS, bare=True, trailing_comma=True)
 
 
 class NotationState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
-from zlib import crc32
+from zlib import adler32, crc32
 
 from .events import CallArguments, CallStart, Content, Event, Reasoning
+from .format import Yields
 from .notation import escape
 from .state import MOST_KEYS, MOST_SPACE, Call, OpenCalls
 
@@ -23,10 +24,11 @@ MOST_KEPT: Final = 400
 class _Open:
     """`OpenCalls`, while they are written."""
 
-    __slots__ = ("broken", "kept", "key", "keys", "muted", "name", "raw", "status", "written")
+    __slots__ = ("began", "broken", "kept", "key", "keys", "muted", "name", "raw", "status", "written")
 
     def __init__(self, state: OpenCalls) -> None:
         self.status: Literal["kept", "given", "text"] = state.status
+        self.began = state.began
         self.raw = [state.raw]
         self.kept = [(call.name, call.written_id, [call.arguments]) for call in state.kept]
         self.name, self.key = state.name, state.key
@@ -37,6 +39,7 @@ class _Open:
     def state(self) -> OpenCalls:
         return OpenCalls(
             status=self.status,
+            began=self.began,
             raw="".join(self.raw),
             kept=tuple(Call(name, written_id, "".join(parts)) for name, written_id, parts in self.kept),
             name=self.name,
@@ -105,7 +108,7 @@ class Output:
             calls.raw.append(text)
             self._keep_short()
         elif calls.status == "text":
-            self.content(self._as_text(text))
+            self._give_back(self._as_text(text))
 
     def _as_text(self, text: str) -> str:
         """Text of what is no call: as the model wrote it, but without markers where no calls are wanted."""
@@ -123,10 +126,18 @@ class Output:
         kept = self.calls is not None and self.calls.status == "kept"
         return "".join(self.calls.raw)[begin:] if self.calls and kept else None
 
-    def begin(self) -> None:
-        """The markup of calls begins. Its text is `raw`."""
+    def begin(self, region: str) -> None:
+        """The markup of calls begins, in a region. Its text is `raw`."""
         if self.calls is None:
-            self.calls = _Open(OpenCalls("kept" if self.parser.calls_wanted else "text"))
+            self.calls = _Open(OpenCalls("kept" if self.parser.calls_wanted else "text", began=region))
+
+    def _give_back(self, text: str) -> None:
+        """Text of markup that is no call, to where the markup began."""
+        regions = self.parser.grammar.regions
+        if self.calls and regions[self.calls.began].yields is Yields.REASONING:
+            self.reasoning(text)
+        else:
+            self.content(text)
 
     def open(self, name: str, written_id: str) -> bool:
         """A call begins. Returns whether it is one that there may be."""
@@ -175,11 +186,12 @@ class Output:
         calls = self.calls
         if calls is None or calls.status == "text":
             return
-        checksum = crc32(key.encode(errors="replace"))
+        written = key.encode(errors="replace")
+        checksum = crc32(written) << 32 | adler32(written)
         if checksum in calls.keys:
             calls.key = None
             return
-        if len(calls.keys) < MOST_KEYS:
+        if self.parser.whole_calls or len(calls.keys) < MOST_KEYS:
             calls.keys.append(checksum)
         before = ", " if calls.written else "{"
         calls.key, calls.written = key, "parameters"
@@ -224,7 +236,7 @@ class Output:
         if calls.status == "kept" and not calls.muted:
             text, calls.status = "".join(calls.raw), "text"
             calls.raw, calls.kept = [], []
-            self.content(self._as_text(text))
+            self._give_back(self._as_text(text))
 
     def end(self) -> None:
         """The output ends, and what is open is not complete.
@@ -233,5 +245,5 @@ class Output:
         """
         calls = self.calls
         if calls is not None and calls.status == "kept" and not self.number:
-            self.content(self.parser.grammar.without_markers("".join(calls.raw)))
+            self._give_back(self.parser.grammar.without_markers("".join(calls.raw)))
         self.calls = None

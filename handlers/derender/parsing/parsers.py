@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..vocabulary import Vocabulary
     from .grammar import Grammar
 
-__all__ = ["ParserError", "Parsers", "forced_tool", "load_parsers", "offered_tools"]
+__all__ = ["ANY_TOOL", "ParserError", "Parsers", "forced_tool", "load_parsers", "offered_tools"]
 
 _MOST_GRAMMARS: Final = 64
 """Grammars kept, of tools that clients force by name."""
@@ -36,8 +36,7 @@ class Parsers:
     Attributes:
         tools: The tool-call format.
         reasoning: The reasoning format.
-        grammar: Forced tool → the formats, ready to run: "" where none is, "*" where one is and the model
-            chooses.
+        grammar: Name of a tool that must be called, `ANY_TOOL`, or nothing → the formats, ready to run.
     """
 
     tools: Format | None
@@ -90,13 +89,17 @@ class Parsers:
         return form.start
 
 
+ANY_TOOL: Final = "\n"
+"""In place of the name of a tool that must be called: any. No tool has this name."""
+
+
 def forced_tool(tool_choice: str | Mapping[str, Any] | None) -> str:
-    """The name of the tool that must be called; "*" for any, empty for none."""
+    """The name of the tool that must be called, or `ANY_TOOL`; empty for none."""
     if isinstance(tool_choice, str):
-        return "*" if tool_choice == "required" else ""
+        return ANY_TOOL if tool_choice == "required" else ""
     function = (tool_choice or {}).get("function")
     name = function.get("name") if isinstance(function, dict) else None
-    return name if isinstance(name, str) else ""
+    return name if isinstance(name, str) and name != ANY_TOOL else ""
 
 
 def offered_tools(tools: Sequence[Mapping[str, Any]]) -> dict[str, object]:
@@ -136,7 +139,7 @@ def load_parsers(
 
     @lru_cache(_MOST_GRAMMARS)
     def grammar(forced: str) -> Grammar:
-        bare = REQUIRED if forced == "*" else named(forced) if forced else None
+        bare = REQUIRED if forced == ANY_TOOL else named(forced) if forced else None
         return compile_grammar(vocabulary, tools, reasoning, bare)
 
     grammar("")

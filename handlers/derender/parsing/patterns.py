@@ -79,6 +79,8 @@ _MARKER: Final = re.compile("[\ud800-\udfff]")
 """Markers are lone surrogates in the text that is parsed: text that was decoded holds none."""
 _END: Final = "\x02"
 """In an expression: the end of the output."""
+_ANYTHING: Final = "\x03"
+"""In an expression: any character."""
 
 
 def translate(text: str, markers: Markers) -> str:
@@ -103,11 +105,12 @@ SPACE: Final[Part] = _space
 
 
 def _anything(_: Markers) -> Expression:
-    return Expression(f"[^{SPACES}]", r"\Z")
+    return Expression(_ANYTHING, r"\Z")
 
 
 ANYTHING: Final[Part] = _anything
-"""A character that is no white space, or a marker."""
+"""A character that is no white space, or a marker. At the end of the output there is none: what is held then
+was to become another pattern."""
 
 
 def _end(_: Markers) -> Expression:
@@ -226,8 +229,9 @@ class Scanner:
             firsts.append(None if empty else first)
         first = _either(firsts)
         self._begins = re.compile("(?s:.)" if first is None else f"[{first}]" if first else "(?!)")
-        self._running = re.compile("|".join(alternatives).replace(_END, "(?!)"))
-        self._final = re.compile("|".join(wholes).replace(_END, r"\Z"))
+        running, final = "|".join(alternatives), "|".join(wholes)
+        self._running = re.compile(running.replace(_END, "(?!)").replace(_ANYTHING, f"[^{SPACES}]"))
+        self._final = re.compile(final.replace(_END, r"\Z").replace(_ANYTHING, "(?!)"))
 
     def search(self, text: str, start: int, *, final: bool = False) -> Found | None:
         """Find the first pattern, from a place on.
@@ -282,7 +286,12 @@ def _either(firsts: Iterable[str | None]) -> str | None:
 
 def as_regular(pattern: Pattern, markers: Markers) -> str:
     """A pattern as one regular expression."""
-    return _sequence(pattern, markers).whole.replace(f"_{_NUMBER}", "").replace(_END, r"\Z")
+    return (
+        _sequence(pattern, markers)
+        .whole.replace(f"_{_NUMBER}", "")
+        .replace(_END, r"\Z")
+        .replace(_ANYTHING, f"[^{SPACES}]")
+    )
 
 
 def _sequence(pattern: Sequence[Part | str], markers: Markers) -> Expression:

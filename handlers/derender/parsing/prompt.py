@@ -49,7 +49,7 @@ def start(parser: Parser, prompt_token_ids: Sequence[int] | None) -> ParserState
         return unknown
     return replace(
         state,
-        region="answer" if state.region == "content" else state.region,
+        region=parser.grammar.after_prompt.get(state.region, state.region),
         space="",
         answered=False,
         reasoned=False,

@@ -14,7 +14,6 @@ __all__ = ["ANY", "MOST_HELD", "parameter_types", "typed"]
 ANY: Final = frozenset({"null", "boolean", "integer", "number", "object", "array", "string"})
 MOST_HELD: Final = 320
 """Longest scalar, and longest beginning of any value, that is kept to see what it is; characters."""
-_MOST_REFERENCES: Final = 16
 
 JsonSchema = Any
 """A JSON schema: an object, or true or false. Clients send what they like, so nothing is taken for granted."""
@@ -27,18 +26,32 @@ def parameter_types(parameters: JsonSchema, name: str) -> frozenset[str]:
         parameters: The tool's `parameters`, a JSON schema.
         name: The parameter.
     """
-    for schema in _alternatives(parameters, parameters, 0):
+    for schema in _alternatives(parameters, parameters, set()):
         properties = schema.get("properties")
         if isinstance(properties, dict) and name in properties:
-            return _types(properties[name], parameters, 0)
+            return _types(properties[name], parameters, {})
     if isinstance(parameters, dict) and isinstance(more := parameters.get("additionalProperties"), dict):
-        return _types(more, parameters, 0)
+        return _types(more, parameters, {})
     return ANY
 
 
-def _types(schema: JsonSchema, root: JsonSchema, depth: int) -> frozenset[str]:
-    if not isinstance(schema, dict) or depth > _MOST_REFERENCES:
+def _types(schema: JsonSchema, root: JsonSchema, known: dict[int, frozenset[str]]) -> frozenset[str]:
+    """The types of a schema.
+
+    Args:
+        schema: The schema.
+        root: What it may refer to parts of.
+        known: Types of the schemas that were looked at; a schema that holds itself adds nothing.
+    """
+    if not isinstance(schema, dict):
         return ANY
+    if id(schema) not in known:
+        known[id(schema)] = ANY
+        known[id(schema)] = _combined(schema, root, known)
+    return known[id(schema)]
+
+
+def _combined(schema: Mapping[str, Any], root: JsonSchema, known: dict[int, frozenset[str]]) -> frozenset[str]:
     declared = schema.get("type")
     names = [declared] if isinstance(declared, str) else declared if isinstance(declared, list) else []
     types = {name for name in names if isinstance(name, str)} & ANY
@@ -48,32 +61,33 @@ def _types(schema: JsonSchema, root: JsonSchema, depth: int) -> frozenset[str]:
         types.add("null")
     found = frozenset(types) or ANY
     if isinstance(reference := schema.get("$ref"), str):
-        found &= _types(_referenced(reference, root), root, depth + 1)
+        found &= _types(_referenced(reference, root), root, known)
     if "const" in schema:
         found &= {_type_of(schema["const"])}
     if isinstance(values := schema.get("enum"), list) and values:
         found &= {_type_of(value) for value in values}
     for keyword in ("anyOf", "oneOf"):
         if isinstance(choices := schema.get(keyword), list) and choices:
-            found &= frozenset().union(*(_types(choice, root, depth + 1) for choice in choices))
+            found &= frozenset().union(*(_types(choice, root, known) for choice in choices))
     if isinstance(every := schema.get("allOf"), list):
         for part in every:
-            found &= _types(part, root, depth + 1)
+            found &= _types(part, root, known)
     # What contradicts itself says nothing.
     return found or ANY
 
 
-def _alternatives(schema: JsonSchema, root: JsonSchema, depth: int) -> Iterator[Mapping[str, Any]]:
-    """The schema, and those that it refers to or combines."""
-    if not isinstance(schema, dict) or depth > _MOST_REFERENCES:
+def _alternatives(schema: JsonSchema, root: JsonSchema, seen: set[int]) -> Iterator[Mapping[str, Any]]:
+    """The schema, and those that it refers to or combines; each once."""
+    if not isinstance(schema, dict) or id(schema) in seen:
         return
+    seen.add(id(schema))
     yield schema
     if isinstance(reference := schema.get("$ref"), str):
-        yield from _alternatives(_referenced(reference, root), root, depth + 1)
+        yield from _alternatives(_referenced(reference, root), root, seen)
     for keyword in ("allOf", "anyOf", "oneOf"):
         if isinstance(parts := schema.get(keyword), list):
             for part in parts:
-                yield from _alternatives(part, root, depth + 1)
+                yield from _alternatives(part, root, seen)
 
 
 def _referenced(reference: str, root: JsonSchema) -> JsonSchema:

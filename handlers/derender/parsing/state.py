@@ -16,8 +16,8 @@ MOST_BEHIND: Final = 64
 """Most characters that a pattern may look back."""
 MOST_SPACE: Final = 128
 """Longest white space that waits for what follows it."""
-MOST_KEYS: Final = 64
-"""Most parameters of a call whose names are remembered."""
+MOST_KEYS: Final = 48
+"""Most parameters of a call whose names are remembered where calls are given as they come."""
 
 Count = Annotated[int, Meta(ge=0, lt=2**31)]
 
@@ -36,6 +36,8 @@ class OpenCalls(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     status: Literal["kept", "given", "text"]
     """What becomes of it: it is kept until it is complete; it is given as it comes; it turned out to be no
     call and is text."""
+    began: str = "content"
+    """The region that it began in."""
     raw: str = ""
     """Its text, while it is kept, to come back as content if it is no call."""
     kept: tuple[Call, ...] = ()
@@ -49,7 +51,7 @@ class OpenCalls(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     written: Literal["", "begun", "parameters"] = ""
     """Of the open call's arguments: whether there were any; whether they are parameters that come one by
     one."""
-    keys: Annotated[tuple[int, ...], Meta(max_length=MOST_KEYS)] = ()
+    keys: tuple[int, ...] = ()
     """Checksums of the parameters' names: of two of one name, the first counts."""
     key: str | None = ""
     """The open parameter's name; None where it is left out, for the name was there before."""

@@ -91,6 +91,7 @@ def _checked(parser: Parser, state: ParserState) -> ParserState:
     sound = (
         all((getattr(state, name) is not None) == (name == inside) for name in _INSIDE.values())
         and (calls is not None or not inside)
+        and (calls is None or calls.began in parser.grammar.regions)
         and (not given or state.number > 0 or (calls is not None and calls.muted))
         and (
             not kept

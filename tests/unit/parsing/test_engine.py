@@ -412,7 +412,7 @@ def test_qwen_xml(name: str, output: str, expected: Expected) -> None:
         pytest.param("Hi <function=", ("Hi <function=", "", []), id="the name"),
         pytest.param(
             "<tool_call>\n<function=get_time>\n",
-            ("\n<function=get_time>\n", "", []),
+            ("", "", []),
             id="the end of the function",
         ),
         pytest.param(

@@ -307,7 +307,7 @@ def test_what_is_no_argument_is_a_fault(written: str, rest: str) -> None:
         ),
         ("{a:two words,b:http://x/y?z=1}", '{"a": "two words", "b": "http://x/y?z=1"}'),
         ('{a:"x"}', '{"a": "x"}'),
-        ("{a:True,b:007}", '{"a": "True", "b": "007"}'),
+        ("{a:True,b:007,c:None}", '{"a": true, "b": "007", "c": null}'),
         ("{}", "{}"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from derender.parsing import (
+    ANY_TOOL,
     ParserError,
     forced_tool,
     load_parsers,
@@ -152,7 +153,7 @@ def test_without_a_tool_call_parser_ids_look_as_openais() -> None:
         (None, ""),
         ("none", ""),
         ("auto", ""),
-        ("required", "*"),
+        ("required", ANY_TOOL),
         (NAMED, "get_weather"),
         ({"function": {}}, ""),
         ({"function": {"name": 1}}, ""),

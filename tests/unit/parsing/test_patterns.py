@@ -64,7 +64,6 @@ FOUND: Final = [
     pytest.param((one_of("a", "ab"),), "abc", "a", id="though the next is longer"),
     pytest.param(("<a>", SPACE, ahead("{")), "<a>x<a> {", "<a> ", id="ahead is not read"),
     pytest.param((ahead("x", SPACE, "y"),), "xx  y", "", id="the place before"),
-    pytest.param((ahead(ANYTHING),), " \n x", "", id="anything"),
     pytest.param(("<m>",), "<m>\ud800", "\ud800", id="a marker is its character"),
     pytest.param(("<", any_of("^>"), ">"), "<a\ud801b><ab>", "<ab>", id="a set holds no marker"),
     pytest.param(("(<m>)",), "(<m>)(\ud800)", "(\ud800)", id="a marker in text"),
@@ -188,3 +187,9 @@ def test_without_patterns_nothing_is_held_or_found() -> None:
 
 def test_of_markers_that_begin_alike_the_longest_is_read() -> None:
     assert translate("<m>><m><m", MARKERS) == "\ud801\ud800<m"
+
+
+def test_anything_is_what_may_not_become_another_pattern() -> None:
+    scanner = Scanner([("<a>",), (ahead(ANYTHING),)], {})
+    assert [scanner.search(text, 0).pattern for text in (" \n x", " <", " <b", " ")] == [1, None, 1, None]  # type: ignore[union-attr]
+    assert scanner.search(" <", 0, final=True) is None

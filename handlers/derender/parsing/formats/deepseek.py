@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..format import Act, Edge, Format, Region, Yields
+from ..format import Act, Edge, Format, Region, Yields, section
 from ..notation import JSON
-from ..patterns import SPACE, any_of, capture, one_of
+from ..patterns import SPACE, ahead, any_of, capture, one_of
 
 if TYPE_CHECKING:
     from ..patterns import Pattern
@@ -21,21 +21,19 @@ _SEPARATOR: Final = "<｜tool▁sep｜>"
 
 
 def _calls(name: Pattern) -> Format:
-    begins = Edge((SPACE, _BEGIN), "calls")
     return Format(
         markers=(_BEGIN, _END, _CALL_BEGIN, _CALL_END, _SEPARATOR),
-        content=(begins,),
-        reasoning=(begins,),
-        regions={
-            "calls": Region(
-                Yields.NOTHING,
-                (Edge((_CALL_BEGIN, *name), "arguments", Act.OPEN), Edge((_END,), "content")),
-            ),
+        content=(Edge((SPACE, _BEGIN), "section", Act.BEGIN),),
+        # Models quote the marker in their reasoning.
+        reasoning=(Edge((SPACE, _BEGIN, SPACE, ahead(_CALL_BEGIN)), "section", Act.BEGIN),),
+        regions=section(Edge((_CALL_BEGIN, *name), "arguments", Act.OPEN), _END)
+        | {
             "arguments": Region(Yields.ARGUMENTS, notation=JSON, then="end"),
             "end": Region(
                 Yields.NOTHING,
                 (
-                    Edge((one_of(_CALL_END),), "calls", Act.CLOSE),
+                    Edge((_CALL_END,), "calls", Act.CLOSE),
+                    Edge((ahead(_CALL_BEGIN),), "calls", Act.CLOSE),
                     Edge((_END,), "content", Act.CLOSE),
                 ),
                 ends=True,

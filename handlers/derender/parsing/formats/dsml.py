@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import Act, Edge, Format, Region, Yields
+from ..format import NO_CALL, Act, Edge, Format, Region, Yields, section
 from ..patterns import END, SPACE, ahead, capture, one_of
 
 __all__ = ["TOOLS_V4", "TOOLS_V32", "TOOLS_V41"]
@@ -27,7 +27,7 @@ def _calls(calls: str, space: str = "") -> Format:
     def closing(name: str) -> str:
         return f"</｜DSML｜{space}{name}>"
 
-    begins = Edge((SPACE, f"{opening(calls)}>"), "calls")
+    begins = (SPACE, f"{opening(calls)}>")
     invoke = (opening("invoke"), SPACE, 'name="', capture("name", r'^"\n'), '"', SPACE)
     parameter = (opening("parameter"), SPACE, 'name="', capture("key", r'^"\n'), '"', SPACE)
     ends = (
@@ -36,17 +36,15 @@ def _calls(calls: str, space: str = "") -> Format:
     )
     return Format(
         markers=("｜DSML｜",),
-        content=(begins,),
-        reasoning=(begins,),
-        regions={
-            "calls": Region(
-                Yields.NOTHING,
-                (
-                    Edge((*invoke, ">"), "parameters", Act.OPEN),
-                    Edge((*invoke, "/>"), "calls", Act.OPEN_CLOSE),
-                    Edge((closing(calls),), "content"),
-                ),
-            ),
+        content=(Edge(begins, "section", Act.BEGIN),),
+        # Models quote the marker in their reasoning.
+        reasoning=(Edge((*begins, SPACE, ahead(opening("invoke"))), "section", Act.BEGIN),),
+        regions=section(
+            Edge((*invoke, ">"), "parameters", Act.OPEN),
+            closing(calls),
+            Edge((*invoke, "/>"), "calls", Act.OPEN_CLOSE),
+        )
+        | {
             "parameters": Region(
                 Yields.NOTHING,
                 (
@@ -54,6 +52,7 @@ def _calls(calls: str, space: str = "") -> Format:
                     Edge((*parameter, 'string="false">'), "json", Act.PARAMETER),
                     Edge((*parameter, ">"), "value", Act.PARAMETER),
                     Edge((closing("invoke"),), "calls", Act.CLOSE),
+                    NO_CALL,
                 ),
             ),
             "text": Region(Yields.VALUE, (Edge(ends, "parameters"),), written="string"),

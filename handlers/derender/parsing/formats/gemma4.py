@@ -25,8 +25,15 @@ TOOLS: Final = Format(
     content=(_BEGINS,),
     reasoning=(_BEGINS,),
     regions={
-        "arguments": Region(Yields.ARGUMENTS, notation=GEMMA, then="end"),
-        "end": Region(Yields.NOTHING, (Edge((SPACE, "<tool_call|>"), "content", Act.CLOSE),), ends=True),
+        "arguments": Region(Yields.ARGUMENTS, notation=GEMMA, then="end", otherwise="content"),
+        "end": Region(
+            Yields.NOTHING,
+            (
+                Edge((SPACE, "<tool_call|>"), "content", Act.CLOSE),
+                Edge((ahead("<|tool_call>"),), "content", Act.CLOSE),
+            ),
+            ends=True,
+        ),
     },
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import Act, Edge, Format, Region, Yields
+from ..format import NO_CALL, Act, Edge, Format, Region, Yields
 from ..patterns import END, SPACE, ahead, capture, one_of
 
 __all__ = ["TOOLS"]
@@ -35,12 +35,16 @@ TOOLS: Final = Format(
                     Act.PARAMETER,
                 ),
                 Edge(_ENDS, "content", Act.CLOSE),
+                Edge((ahead("<tool_call>"),), "content", Act.CLOSE),
+                NO_CALL,
             ),
         ),
         "value": Region(
             Yields.VALUE,
             (
-                Edge(("</arg_value>", ahead(SPACE, one_of("<arg_key>", _ENDS, END))), "parameters"),
+                Edge(
+                    ("</arg_value>", ahead(SPACE, one_of("<arg_key>", _ENDS, "<tool_call>", END))), "parameters"
+                ),
                 Edge((ahead("</tool_call>", SPACE, one_of("<tool_call>", END)),), "parameters"),
             ),
         ),

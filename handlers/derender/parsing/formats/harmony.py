@@ -57,6 +57,8 @@ MESSAGES: Final = Format(
             Yields.CONTENT,
             (
                 Edge((SPACE, ahead(one_of("to=", "<|channel|>", "<|start|>", "<|message|>"))), "header"),
+                # The JSON of guided decoding.
+                Edge((SPACE, ahead(one_of("{", "["))), "answer"),
                 Edge((ahead(ANYTHING),), "plain"),
             ),
         ),
@@ -76,6 +78,7 @@ MESSAGES: Final = Format(
     start_thinking="opening",
     start_answering="opening",
     turn="<|start|>",
+    after_prompt={"header": "opening"},
     whole=True,
     # vLLM gives its parser the ids themselves.
     uncut=True,

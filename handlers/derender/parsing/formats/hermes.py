@@ -17,7 +17,17 @@ TOOLS: Final = Format(
     content=(_BEGINS,),
     reasoning=(_BEGINS,),
     regions={
-        "objects": Region(Yields.CALLS, then="end"),
-        "end": Region(Yields.NOTHING, (Edge((SPACE, "</tool_call>"), "content", Act.CLOSE),), ends=True),
+        "objects": Region(Yields.CALLS, then="end", otherwise="content"),
+        "end": Region(
+            Yields.NOTHING,
+            (
+                Edge((SPACE, "</tool_call>"), "content", Act.CLOSE),
+                # Models forget it between two calls, or put both into one markup.
+                Edge((SPACE, ahead("<tool_call>")), "content", Act.CLOSE),
+                Edge((SPACE, ahead("{")), "next", Act.CLOSE),
+            ),
+            ends=True,
+        ),
+        "next": Region(Yields.NOTHING, (Edge((ahead("{"),), "objects", Act.BEGIN),)),
     },
 )

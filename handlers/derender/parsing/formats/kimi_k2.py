@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import Act, Edge, Format, Ids, Region, Yields
+from ..format import Act, Edge, Format, Ids, Region, Yields, section
 from ..notation import JSON
 from ..patterns import SPACE, ahead, capture, optional
 
 __all__ = ["TOOLS"]
 
-_SECTION: Final = Edge(("<|tool_calls_section_begin|>",), "calls")
+_SECTION: Final = "<|tool_calls_section_begin|>"
 _SECTION_ENDS: Final = "<|tool_calls_section_end|>"
 _CALL: Final = (
     "<|tool_call_begin|>",
@@ -30,12 +30,11 @@ TOOLS: Final = Format(
         "<|tool_call_argument_begin|>",
         "<|tool_call_end|>",
     ),
-    content=(_SECTION,),
-    reasoning=(_SECTION,),
-    regions={
-        "calls": Region(
-            Yields.NOTHING, (Edge(_CALL, "arguments", Act.OPEN), Edge((_SECTION_ENDS,), "content"))
-        ),
+    content=(Edge((_SECTION,), "section", Act.BEGIN),),
+    # Models quote the marker in their reasoning.
+    reasoning=(Edge((_SECTION, SPACE, ahead("<|tool_call_begin|>")), "section", Act.BEGIN),),
+    regions=section(Edge(_CALL, "arguments", Act.OPEN), _SECTION_ENDS)
+    | {
         "arguments": Region(Yields.ARGUMENTS, notation=JSON, then="end"),
         "end": Region(
             Yields.NOTHING,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import Act, Edge, Format, Ids, Region, Yields
+from ..format import NO_CALL, Act, Edge, Format, Ids, Region, Yields
 from ..patterns import ANYTHING, END, SPACE, ahead, any_of, capture, one_of
 
 __all__ = ["MESSAGES"]
@@ -68,6 +68,7 @@ MESSAGES: Final = Format(
                 Edge((*_ARGUMENT, 'string"', SPACE, "<|sep|>"), "text", Act.PARAMETER, entities=True),
                 Edge((*_ARGUMENT, any_of("a-z"), '"', SPACE, "<|sep|>"), "json", Act.PARAMETER, entities=True),
                 Edge((_closes("call"),), "calls", Act.CLOSE),
+                NO_CALL,
             ),
         ),
         "text": Region(Yields.VALUE, (Edge(_ARGUMENT_ENDS, "arguments"),), written="string"),

@@ -13,7 +13,7 @@ from typing import Final
 
 from ..format import Act, Edge, Format, Ids, Region, Yields
 from ..notation import JSON
-from ..patterns import SPACE, ahead, capture, optional
+from ..patterns import SPACE, ahead, capture, one_of, optional
 
 __all__ = ["REASONING", "TOOLS"]
 
@@ -27,8 +27,7 @@ TOOLS: Final = Format(
                 SPACE,
                 capture("name", r"^\s{\["),
                 optional("[CALL_ID]", capture("id", "A-Za-z0-9")),
-                optional("[ARGS]"),
-                ahead(SPACE, "{"),
+                one_of("[ARGS]", (ahead(SPACE, "{"),)),
             ),
             "arguments",
             Act.OPEN,

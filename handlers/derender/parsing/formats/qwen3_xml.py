@@ -17,12 +17,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import Act, Edge, Format, Region, Yields
+from ..format import NO_CALL, Act, Edge, Format, Region, Yields
 from ..patterns import END, SPACE, ahead, capture, one_of, optional
 
 __all__ = ["TOOLS"]
 
-_FUNCTION: Final = ("<function=", capture("name", r"^>\s"), ">")
+_FUNCTION: Final = (
+    "<function=",
+    capture("name", r"^>\s"),
+    ">",
+    ahead(SPACE, one_of("<parameter=", "</function>", "</tool_call>")),
+)
 _BEGINS: Final = Edge((SPACE, optional("<tool_call>", SPACE), *_FUNCTION), "parameters", Act.OPEN)
 _FUNCTION_ENDS: Final = (
     "</function>",
@@ -43,6 +48,7 @@ TOOLS: Final = Format(
                 Edge((*_PARAMETER, _LINE), "value", Act.PARAMETER),
                 Edge(_FUNCTION_ENDS, "content", Act.CLOSE),
                 Edge(("</tool_call>",), "content", Act.CLOSE),
+                NO_CALL,
             ),
         ),
         "value": Region(
