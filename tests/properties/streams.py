@@ -1,0 +1,232 @@
+"""Outputs as ids, and ids through the parsing engine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import orjson
+from tests.conformance.vocabularies import vocabulary
+
+from derender import detokenizer
+from derender.parsing import (
+    CallArguments,
+    CallStart,
+    Content,
+    Reasoning,
+    dump_state,
+    finish,
+    load_state,
+    parse,
+    read_pieces,
+    start,
+)
+
+from .values import MARKS, loads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from derender.detokenizer import DetokenizerState
+    from derender.parsing import Event, Parser, ParserState
+    from derender.vocabulary import Vocabulary
+
+    from .outputs import Family, Output
+    from .values import Value
+
+__all__ = ["Found", "Stream", "encode", "found", "ids_of", "joined", "prompt_ids", "run", "split"]
+
+WIDEST: Final = 12
+
+
+class Encoder:
+    """Text → ids, of tokens of any width: all of a vocabulary's, or the narrow ones only."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.added = vocabulary.added_tokens()
+        fallback = bool(vocabulary.byte_tokens)
+        markers = {token_id for text, token_id in self.added.items() if text.strip()}
+        self._ids: dict[bytes, int] = {}
+        for token_id in range(vocabulary.manifest.size):
+            piece = vocabulary.pieces[token_id]
+            if not 0 < len(piece) <= WIDEST or token_id in vocabulary.special or token_id in markers:
+                continue
+            if token_id in vocabulary.byte_tokens:
+                self._ids.setdefault(piece, token_id)
+            elif not fallback or _is_text(piece):
+                self._ids[piece] = token_id
+
+    def text(self, text: str, widest: int) -> list[int]:
+        """Ids of ordinary text.
+
+        Args:
+            text: The text.
+            widest: Most bytes of a token.
+        """
+        data, at, ids = text.encode(), 0, []
+        while at < len(data):
+            for width in range(min(widest, len(data) - at), 0, -1):
+                token_id = self._ids.get(data[at : at + width])
+                if token_id is not None:
+                    ids.append(token_id)
+                    at += width
+                    break
+            else:
+                raise AssertionError(f"no token for {data[at:]!r}")
+        return ids
+
+
+def _is_text(piece: bytes) -> bool:
+    try:
+        piece.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@cache
+def _encoder(name: str) -> Encoder:
+    return Encoder(vocabulary(name))
+
+
+def encode(family: Family, text: str, widest: int) -> list[int]:
+    """Ids of an output, its marks as the tokens they stand for."""
+    encoder = _encoder(family.vocabulary)
+    texts = {character: marker for marker, character in family.markers().items()}
+    ids: list[int] = []
+    begin = 0
+    for place, character in enumerate(text):
+        if ord(character) in MARKS:
+            ids += encoder.text(text[begin:place], widest)
+            ids.append(encoder.added[texts[character]])
+            begin = place + 1
+    return ids + encoder.text(text[begin:], widest)
+
+
+def ids_of(family: Family, output: Output, widest: int) -> list[int]:
+    """Ids of an output."""
+    return encode(family, output.text, widest)
+
+
+@cache
+def prompt_ids(family: Family, prompt: str | None) -> tuple[int, ...]:
+    """Ids of a prompt: every added token in it is one."""
+    encoder = _encoder(family.vocabulary)
+    ids: list[int] = []
+    begin = at = 0
+    text = prompt or ""
+    longest = sorted(encoder.added, key=len, reverse=True)
+    while at < len(text):
+        token = next((each for each in longest if each.strip() and text.startswith(each, at)), None)
+        if token is None:
+            at += 1
+            continue
+        ids += [*encoder.text(text[begin:at], WIDEST), encoder.added[token]]
+        begin = at = at + len(token)
+    return (*ids, *encoder.text(text[begin:], WIDEST))
+
+
+class Stream:
+    """An output on its way through the engine. Between pieces the state is JSON, as it travels."""
+
+    def __init__(self, vocabulary: Vocabulary, parser: Parser, prompt: Sequence[int] = ()) -> None:
+        self.vocabulary, self.parser = vocabulary, parser
+        self.decoding: DetokenizerState = detokenizer.start(vocabulary, prompt, skip_special_tokens=False)
+        self.state: ParserState = start(parser, prompt)
+        self.events: list[Event] = []
+        self.size = 0
+        """Bytes of the last state."""
+
+    def feed(self, ids: Sequence[int]) -> None:
+        """More ids."""
+        pieces, self.decoding = read_pieces(self.vocabulary, self.parser.markers, self.decoding, ids)
+        events, state = parse(self.parser, self.state, pieces)
+        self.events += events
+        dumped = orjson.dumps(dump_state(self.parser, state))
+        self.state = load_state(self.parser, json.loads(dumped))
+        assert self.state == state
+        self.size = len(dumped)
+
+    def ended(self, *, cut: bool) -> list[Event]:
+        """All events, if the output ends here."""
+        return joined([*self.events, *finish(self.parser, self.state, cut=cut)])
+
+
+def run(
+    vocabulary: Vocabulary,
+    parser: Parser,
+    chunks: Iterable[Sequence[int]],
+    *,
+    prompt: Sequence[int] = (),
+    cut: bool = False,
+) -> list[Event]:
+    """The events of an output, joined."""
+    stream = Stream(vocabulary, parser, prompt)
+    for chunk in chunks:
+        stream.feed(chunk)
+    return stream.ended(cut=cut)
+
+
+def joined(events: Iterable[Event]) -> list[Event]:
+    """Events, neighbours of one kind as one."""
+    found: list[Event] = []
+    for event in events:
+        last = found[-1] if found else None
+        match (last, event):
+            case (Content(before), Content(text)):
+                found[-1] = Content(before + text)
+            case (Reasoning(before), Reasoning(text)):
+                found[-1] = Reasoning(before + text)
+            case (CallArguments(index, before), CallArguments(same, text)) if index == same:
+                found[-1] = CallArguments(index, before + text)
+            case _:
+                found.append(event)
+    return found
+
+
+@dataclass
+class Found:
+    """What events add up to."""
+
+    content: str = ""
+    reasoning: str = ""
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    """Names, and arguments as they are written."""
+
+    def values(self) -> list[tuple[str, Value]]:
+        """The calls, their arguments read."""
+        return [(name, loads(arguments)) for name, arguments in self.calls]
+
+
+def found(events: Iterable[Event]) -> Found:
+    """What events add up to. Calls begin in order."""
+    result = Found()
+    for event in events:
+        match event:
+            case Content(text):
+                assert text
+                result.content += text
+            case Reasoning(text):
+                assert text
+                result.reasoning += text
+            case CallStart(index, name):
+                assert index == len(result.calls)
+                assert name
+                result.calls.append((name, ""))
+            case CallArguments(index, text):
+                assert text
+                assert index == len(result.calls) - 1
+                name, before = result.calls[index]
+                result.calls[index] = (name, before + text)
+    return result
+
+
+def split(ids: Sequence[int], sizes: Sequence[int]) -> list[Sequence[int]]:
+    """Ids in chunks of these sizes; the last one has the rest."""
+    chunks, at = [], 0
+    for size in sizes:
+        chunks.append(ids[at : at + size])
+        at += size
+    return [*chunks, ids[at:]]

@@ -1,0 +1,104 @@
+"""Messages, written as their families write them, come back from parsing: whole, in pieces, and cut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.conformance.vocabularies import vocabulary
+
+from .examples import tried
+from .outputs import FAMILIES, Family, outputs
+from .streams import Found, Stream, found, ids_of, prompt_ids, run, split
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from derender.parsing import Event, Parser
+
+    from .outputs import Output
+
+WIDTHS: Final = st.sampled_from((1, 2, 3, 12))
+"""Widest token that an output is written with, in bytes."""
+families = pytest.mark.parametrize("family", FAMILIES, ids=[family.name for family in FAMILIES])
+
+
+def parsed(
+    family: Family, output: Output, chunks: Sequence[Sequence[int]], *, whole_calls: bool, parallel: bool = True
+) -> list[Event]:
+    return run(
+        vocabulary(family.vocabulary),
+        parser_of(family, output, whole_calls=whole_calls, parallel=parallel),
+        chunks,
+        prompt=prompt_ids(family, output.prompt),
+    )
+
+
+def parser_of(family: Family, output: Output, *, whole_calls: bool, parallel: bool = True) -> Parser:
+    return family.parsers().for_request(**output.request, whole_calls=whole_calls, parallel_tool_calls=parallel)
+
+
+@families
+@tried(6)
+@given(data=st.data())
+def test_a_message_comes_back(family: Family, data: st.DataObject) -> None:
+    output = data.draw(outputs(family))
+    parallel = data.draw(st.booleans())
+    ids = ids_of(family, output, data.draw(WIDTHS))
+    result = found(parsed(family, output, [ids], whole_calls=True, parallel=parallel))
+    calls = output.calls if parallel else output.calls[:1]
+    assert result.values() == [(call.name, call.arguments) for call in calls]
+    assert result.content == output.content
+    assert result.reasoning == output.reasoning
+
+
+@families
+@tried(6)
+@given(data=st.data())
+def test_any_split_gives_the_same(family: Family, data: st.DataObject) -> None:
+    output = data.draw(outputs(family))
+    parallel = data.draw(st.booleans())
+    ids = ids_of(family, output, data.draw(WIDTHS))
+    chunks = split(ids, data.draw(st.lists(st.integers(0, 12), max_size=20)))
+    results = []
+    for whole_calls in (True, False):
+        whole = parsed(family, output, [ids], whole_calls=whole_calls, parallel=parallel)
+        for pieces in (chunks, [[token_id] for token_id in ids]):
+            assert parsed(family, output, pieces, whole_calls=whole_calls, parallel=parallel) == whole
+        results.append(found(whole))
+    complete, fragments = results
+    assert fragments == complete
+
+
+@families
+@tried(4)
+@given(data=st.data())
+def test_what_is_cut_has_only_complete_calls(family: Family, data: st.DataObject) -> None:
+    output = data.draw(outputs(family, noisy=not family.bare))
+    ids = ids_of(family, output, data.draw(WIDTHS))
+    whole = found(parsed(family, output, [ids], whole_calls=True))
+    prompt = prompt_ids(family, output.prompt)
+    for whole_calls in (True, False):
+        parser = parser_of(family, output, whole_calls=whole_calls)
+        stream = Stream(vocabulary(family.vocabulary), parser, prompt)
+        checked = data.draw(st.sets(st.integers(0, len(ids)), max_size=3))
+        for place in range(len(ids) + 1):
+            if place:
+                stream.feed(ids[place - 1 : place])
+            events = stream.ended(cut=True)
+            check_cut(found(events), whole, whole_calls=whole_calls)
+            stream.ended(cut=False)
+            if place in checked:
+                once = run(vocabulary(family.vocabulary), parser, [ids[:place]], prompt=prompt, cut=True)
+                assert once == events
+
+
+def check_cut(cut: Found, whole: Found, *, whole_calls: bool) -> None:
+    """What came of an output that was cut, against what came of all of it."""
+    if whole_calls:
+        assert cut.calls == whole.calls[: len(cut.calls)]
+        return
+    names = [name for name, _ in whole.calls]
+    assert [name for name, _ in cut.calls] == names[: len(cut.calls)]
