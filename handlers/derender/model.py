@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from .errors import ModelNotFound
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from .parsing import Parsers
     from .vocabulary import Vocabulary
 
-__all__ = ["ServedModel"]
+__all__ = ["ServedModel", "ToolCallDeltas"]
+
+ToolCallDeltas = Literal["fragments", "complete"]
+"""Fragments of a call's arguments as they come, or each call once it is complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class ServedModel:
         limits: Bounds of a request.
         logprobs: Writes its logprobs.
         parsers: Its parsers, where there are any.
+        tool_call_deltas: How a stream gives tool calls.
     """
 
     names: tuple[str, ...]
@@ -33,6 +37,7 @@ class ServedModel:
     limits: Limits
     logprobs: LogprobWriter
     parsers: Parsers | None
+    tool_call_deltas: ToolCallDeltas = "fragments"
 
     def name(self, requested: str | None) -> str:
         """The name to answer with.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from .logprobs import LogprobBytes
+    from .model import ToolCallDeltas
     from .parsing import Parsers
     from .vocabulary import Vocabulary
 
@@ -58,6 +59,8 @@ class Settings:
     """Name of the tool-call parser, `none`, or `auto` for what the layer names."""
     reasoning_parser: str = AUTO
     """Name of the reasoning parser, likewise."""
+    tool_call_deltas: ToolCallDeltas = "fragments"
+    """How a stream gives a tool call: `fragments` of its arguments as they come, or the `complete` call."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -83,6 +86,7 @@ class Settings:
             logprob_bytes=_logprob_bytes(given),
             tool_call_parser=_parser(given, "tool_call_parser", TOOL_CALL_PARSERS),
             reasoning_parser=_parser(given, "reasoning_parser", REASONING_PARSERS),
+            tool_call_deltas=_tool_call_deltas(given),
         )
 
 
@@ -116,6 +120,7 @@ def load_model(settings: Settings) -> ServedModel:
         ),
         logprobs=LogprobWriter(vocabulary, settings.logprob_bytes),
         parsers=_parsers(settings, vocabulary),
+        tool_call_deltas=settings.tool_call_deltas,
     )
 
 
@@ -173,6 +178,14 @@ def _logprob_bytes(given: Mapping[str, str]) -> LogprobBytes:
             return value
         case other:
             raise SettingsError(f"DERENDER_LOGPROB_BYTES is {other!r}; it may be exact or peer")
+
+
+def _tool_call_deltas(given: Mapping[str, str]) -> ToolCallDeltas:
+    match given.get("tool_call_deltas", "fragments"):
+        case "fragments" | "complete" as value:
+            return value
+        case other:
+            raise SettingsError(f"DERENDER_TOOL_CALL_DELTAS is {other!r}; it may be fragments or complete")
 
 
 def _parser(given: Mapping[str, str], name: str, known: Collection[str]) -> str:

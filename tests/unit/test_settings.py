@@ -71,6 +71,10 @@ def test_defaults() -> None:
         ("LOGPROB_BYTES", "peer", "logprob_bytes", "peer"),
         ("TOOL_CALL_PARSER", "none", "tool_call_parser", "none"),
         ("REASONING_PARSER", "none", "reasoning_parser", "none"),
+        ("TOOL_CALL_PARSER", "hermes", "tool_call_parser", "hermes"),
+        ("REASONING_PARSER", "qwen3", "reasoning_parser", "qwen3"),
+        ("TOOL_CALL_DELTAS", "fragments", "tool_call_deltas", "fragments"),
+        ("TOOL_CALL_DELTAS", "complete", "tool_call_deltas", "complete"),
     ],
 )
 def test_a_variable_sets_its_field_alone(variable: str, value: str, field: str, expected: object) -> None:
@@ -106,6 +110,7 @@ def test_other_variables_are_not_looked_at() -> None:
         *(("MAX_SEQUENCES", value, "from 1") for value in ("0", "-1", "x")),
         *(("MAX_BODY_BYTES", value, "from 1") for value in ("0", "-1", "64MB", "9" * 5000)),
         *(("LOGPROB_BYTES", value, "exact or peer") for value in ("Exact", "none", "1")),
+        ("TOOL_CALL_DELTAS", "whole", "fragments or complete"),
         *(("TOOL_CALL_PARSER", value, "none") for value in ("Hermes", "no")),
         *(("REASONING_PARSER", value, "none") for value in ("Qwen3?", "no")),
     ],
