@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import __version__
+from .parsing import ParserError, load_parsers
 from .settings import DEFAULT_MAX_MODEL_LEN, Settings, SettingsError, load_model
 from .vocabulary import VocabularyError, files, load
 
@@ -119,6 +120,13 @@ def _build(options: argparse.Namespace) -> int:
             reasoning_parser=options.reasoning_parser,
         )
     except BuildError as error:
+        print(f"derender: {error}", file=sys.stderr)
+        return 1
+    try:
+        vocabulary = load(built.path)
+        load_parsers(vocabulary, vocabulary.manifest.tool_call_parser, vocabulary.manifest.reasoning_parser)
+    except ParserError as error:
+        built.path.unlink()
         print(f"derender: {error}", file=sys.stderr)
         return 1
     proof = built.proof

@@ -297,5 +297,8 @@ def _text(value: str) -> str:
     """The text of a JSON string; empty for another value, and for what is no Unicode."""
     if value[:1] != '"':
         return ""
-    text: str = json.loads(value)
+    try:
+        text: str = json.loads(value)
+    except ValueError:
+        return ""
     return text if text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text) else ""

@@ -39,7 +39,7 @@ class Parser:
         grammar: The formats.
         start: The region an output begins in, where its prompt does not say.
         tools: Name → JSON schema of the parameters, of the tools offered.
-        calls_wanted: Whether there may be calls; else their text is content, without the markers.
+        calls_wanted: Whether there may be calls; else they are text, without the markers.
         one_call: Whether only the first call is kept.
         whole_calls: Whether a call is given once it is complete; else as it comes.
     """
@@ -82,9 +82,9 @@ def finish(parser: Parser, state: ParserState, *, cut: bool) -> list[Event]:
         state: Where it has led.
         cut: Whether it was cut at a length, so that what is open is not complete.
     """
-    machine = _Machine(parser, state)
+    machine = _Machine(parser, state, cut=cut)
     machine.run(state.held, final=True)
-    machine.end(cut=cut)
+    machine.end()
     return machine.output.events
 
 
@@ -95,6 +95,7 @@ class _Machine:
         "arguments",
         "behind",
         "body",
+        "cut",
         "grammar",
         "held",
         "marked",
@@ -106,7 +107,8 @@ class _Machine:
         "value",
     )
 
-    def __init__(self, parser: Parser, state: ParserState) -> None:
+    def __init__(self, parser: Parser, state: ParserState, *, cut: bool = False) -> None:
+        self.cut = cut
         self.parser, self.grammar = parser, parser.grammar
         self.region, self.held, self.behind = state.region, "", state.behind
         self.marked, self.named = state.marked, state.named
@@ -138,10 +140,11 @@ class _Machine:
         while True:
             region = self.grammar.regions[self.region]
             match region.yields:
+                # What is cut may be the beginning of more.
                 case Yields.ARGUMENTS:
-                    end, more = self._read_arguments(region, text, at, final=final)
+                    end, more = self._read_arguments(region, text, at, final=final and not self.cut)
                 case Yields.CALLS:
-                    end, more = self._read_calls(region, text, at, final=final)
+                    end, more = self._read_calls(region, text, at, final=final and not self.cut)
                 case _:
                     end, more = self._scan(region, text, at, final=final)
             if not more:
@@ -157,13 +160,13 @@ class _Machine:
                 return
             at = end
 
-    def end(self, *, cut: bool) -> None:
+    def end(self) -> None:
         """The output ends."""
         region, output = self.grammar.regions[self.region], self.output
         if output.calls is not None:
             # No arguments at all are none that a call lacks.
             over = region.ends or (region.closes and self.arguments == NotationState())
-            if over and not cut and not output.calls.broken:
+            if over and not self.cut and not output.calls.broken:
                 self._read_body(region, {})
                 output.end_arguments()
                 output.close()
@@ -176,7 +179,7 @@ class _Machine:
     # A region that is text, and its edges.
 
     def _scan(self, region: Region, text: str, at: int, *, final: bool) -> tuple[int, bool]:
-        found = self.grammar.scanners[self.region].search(text, at, final=final)
+        found = self.grammar.scanners[self.region].search(text, at, final=final, cut=self.cut)
         if found is None:
             self._text(region, self._shown(text[at:]))
             return len(text), False
@@ -190,7 +193,13 @@ class _Machine:
     def _shown(self, text: str) -> str:
         """What is shown at the end of the output: of a marker that nothing follows, nothing."""
         places = [text.find(marker) for marker in self.grammar.marker_texts if marker in text]
-        return text[: min(places)].rstrip(SPACE) if places and self.output.calls is None else text
+        if not places or self.output.calls is not None:
+            return text
+        place = min(places)
+        rest = self.grammar.without_markers(text[place:])
+        if not rest.strip(SPACE) or self.output.number:
+            return text[:place].rstrip(SPACE)
+        return f"{text[:place]}{rest}" if self.cut else text
 
     def _text(self, region: Region, text: str) -> None:
         output = self.output
@@ -218,8 +227,7 @@ class _Machine:
         if text:
             self.marked, output.space = True, ""
         if edge.act in (Act.BEGIN, Act.OPEN, Act.OPEN_CLOSE):
-            text_region = region.yields in (Yields.CONTENT, Yields.REASONING) and self.region != "answer"
-            output.begin(self.region if text_region else "content")
+            output.begin(self.region if region.yields is Yields.REASONING else "content")
         output.raw(text)
         match edge.act:
             case Act.NAME:

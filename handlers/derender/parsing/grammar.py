@@ -68,7 +68,9 @@ class Grammar:
 
     def without_markers(self, text: str) -> str:
         """Text with its markers left out."""
-        return _MARKER.sub("", text)
+        for marker in self.marker_texts:
+            text = text.replace(marker, "")
+        return text
 
 
 def compile_grammar(

@@ -70,7 +70,7 @@ PYTHON: Final = Notation(
     _PYTHON_WORDS,
     trailing_comma=True,
 )
-"""Literals of Python. A call's arguments are an object, opened by its parenthesis (`opened`)."""
+"""Literals of Python. A call's arguments are an object (`CALL_ARGUMENTS`)."""
 GEMMA: Final = Notation(('<|"|>', '"'), None, _PYTHON_WORDS, bare=True, trailing_comma=True)
 
 

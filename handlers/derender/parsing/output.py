@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json import dumps
 from typing import TYPE_CHECKING, Final, Literal
 from zlib import adler32, crc32
 
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["Output"]
 
 SPACE: Final = " \t\r\n"
-MOST_KEPT: Final = 400
-"""Bytes of a later call that are kept where calls are given as they come."""
+_CALL_SIZE: Final = 30
+MOST_KEPT: Final = 1000
+"""Bytes of the state that later calls may take where calls are given as they come."""
 
 
 class _Open:
@@ -51,8 +53,10 @@ class _Open:
         )
 
 
-def _bytes(texts: list[str]) -> int:
-    return sum(len(text.encode(errors="replace")) for text in texts)
+def _size(calls: _Open) -> int:
+    """About how long what is kept is as JSON."""
+    kept = [part for name, written_id, parts in calls.kept for part in (name, written_id, *parts)]
+    return len(dumps("".join([*calls.raw, *kept]))) + _CALL_SIZE * len(calls.kept)
 
 
 class Output:
@@ -160,7 +164,7 @@ class Output:
     def _keep_short(self) -> None:
         """Give a later call as it comes, once it is long."""
         calls = self.calls
-        if calls and calls.kept and not self.parser.whole_calls and _bytes(calls.raw) > MOST_KEPT:
+        if calls and calls.kept and not self.parser.whole_calls and _size(calls) > MOST_KEPT:
             self._give_begun()
 
     def _give_begun(self) -> None:
@@ -228,12 +232,15 @@ class Output:
         self.calls = None
 
     def refuse(self) -> None:
-        """What seemed to be a call is none: its text is content, unless some of it was given."""
+        """What seemed to be a call is none: its text goes back to where it began, if none of it was given."""
         calls = self.calls
         if calls is None:
             return
         calls.broken = True
-        if calls.status == "kept" and not calls.muted:
+        if calls.muted:
+            # Of those before it nothing is wrong.
+            self.give()
+        elif calls.status == "kept":
             text, calls.status = "".join(calls.raw), "text"
             calls.raw, calls.kept = [], []
             self._give_back(self._as_text(text))
@@ -241,7 +248,8 @@ class Output:
     def end(self) -> None:
         """The output ends, and what is open is not complete.
 
-        Its text is content where no call was given; beside calls, which a client acts on, it is left out.
+        Where no call was given its text goes back to where it began; beside calls, which a client acts on, it
+        is left out.
         """
         calls = self.calls
         if calls is not None and calls.status == "kept" and not self.number:

@@ -8,8 +8,8 @@ back until the next piece decides.
     scan.search("text <tool", 0)            # to be held from 5 on
     scan.search("text <tool_call>\n{", 0)   # the first pattern, from 5 to 17
 
-A marker that the vocabulary has as one id is one character of the text that no text can hold (pieces.py); where
-a pattern names the marker, it is that character that is searched.
+A marker that the vocabulary has as one id is one character of the text that no text can hold (grammar.py);
+where a pattern names the marker, it is that character that is searched.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _MARKER: Final = re.compile("[\ud800-\udfff]")
 _END: Final = "\x02"
 """In an expression: the end of the output."""
 _ANYTHING: Final = "\x03"
-"""In an expression: any character."""
+"""In an expression: a character that is no white space."""
 
 
 def translate(text: str, markers: Markers) -> str:
@@ -213,7 +213,7 @@ class Scanner:
         markers: How markers are written in the text.
     """
 
-    __slots__ = ("_begins", "_final", "_running", "_spaced")
+    __slots__ = ("_begins", "_cut", "_final", "_running", "_spaced")
 
     def __init__(self, patterns: Sequence[Pattern], markers: Markers) -> None:
         wholes, alternatives, firsts = [], [], []
@@ -229,26 +229,30 @@ class Scanner:
             firsts.append(None if empty else first)
         first = _either(firsts)
         self._begins = re.compile("(?s:.)" if first is None else f"[{first}]" if first else "(?!)")
-        running, final = "|".join(alternatives), "|".join(wholes)
+        running, final = "|".join(alternatives) or "(?!)", "|".join(wholes) or "(?!)"
         self._running = re.compile(running.replace(_END, "(?!)").replace(_ANYTHING, f"[^{SPACES}]"))
-        self._final = re.compile(final.replace(_END, r"\Z").replace(_ANYTHING, "(?!)"))
+        final = final.replace(_ANYTHING, "(?!)")
+        self._final = re.compile(final.replace(_END, r"\Z"))
+        self._cut = re.compile(final.replace(_END, "(?!)"))
 
-    def search(self, text: str, start: int, *, final: bool = False) -> Found | None:
+    def search(self, text: str, start: int, *, final: bool = False, cut: bool = False) -> Found | None:
         """Find the first pattern, from a place on.
 
         Args:
             text: The text.
             start: The place.
             final: Whether the output ends with the text: nothing is held, and there may be nothing found.
+            cut: Whether it ended because it was cut, which is no `END`.
         """
-        expression = self._final if final else self._running
+        expression = self._running if not final else self._cut if cut else self._final
         place = start
         while candidate := self._begins.search(text, place):
             if match := expression.match(text, candidate.start()):
                 return self._found(text, start, match)
             place = candidate.end()
         if final:
-            return None
+            match = expression.match(text, len(text))
+            return match and self._found(text, start, match)
         begin = _space_before(text, len(text), start) if self._spaced else len(text)
         return Found(begin, len(text), None, {})
 

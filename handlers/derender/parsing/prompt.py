@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -39,7 +40,9 @@ def start(parser: Parser, prompt_token_ids: Sequence[int] | None) -> ParserState
         return unknown
     grammar = parser.grammar
     pieces, whole = (_after_anchor if grammar.anchor else _after_control)(parser, prompt_token_ids)
-    _, state = parse(parser, ParserState("content"), pieces)
+    # A call that the prompt begins is the output's.
+    keeping = dataclasses.replace(parser, whole_calls=True, one_call=False)
+    _, state = parse(keeping, ParserState("content"), pieces)
     marked = any(marker in state.held for marker in grammar.marker_texts)
     scanner = grammar.scanners.get(state.region)
     if not marked and not (scanner and scanner.search(state.held, 0, final=True)):

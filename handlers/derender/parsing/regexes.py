@@ -59,7 +59,7 @@ class RegexScanner:
         self._running = [running for _, running in pairs]
         self._growing = [isinstance(pattern, Regular) for pattern in patterns]
 
-    def search(self, text: str, start: int, *, final: bool = False) -> Found | None:
+    def search(self, text: str, start: int, *, final: bool = False, cut: bool = False) -> Found | None:  # noqa: ARG002
         """Find the first pattern, from a place on. Patterns may look at what is before it.
 
         Args:

@@ -43,7 +43,6 @@ class ReadValue(NamedTuple):
 
 
 _STRING: Final = frozenset({"string"})
-_MOST_UNREAD: Final = 512
 
 
 def begin_value(types: frozenset[str], written: Written | None) -> ReadValue:
@@ -75,10 +74,11 @@ def read_value(
     if state.form == "json":
         text = state.kept + text
         got = read(JSON, state.notation, text, 0, markers=markers)
-        # A word or an escape that may go on is kept; of what follows the value, that it is there.
-        return ReadValue(
-            got.json, ValueState("json", with_markers(text[got.end :], markers)[:_MOST_UNREAD], got.state)
-        )
+        rest = with_markers(text[got.end :], markers)
+        if got.state.phase in ("done", "bad"):
+            # What follows matters in that it is there.
+            rest = rest.strip(" \t\r\n")[:1]
+        return ReadValue(got.json, ValueState("json", rest, got.state))
     kept = state.kept + with_markers(text, markers)
     if keep or len(kept) <= MOST_HELD:
         return ReadValue("", ValueState("kept", kept))

@@ -84,21 +84,22 @@ _INSIDE: Final = {
 
 def _checked(parser: Parser, state: ParserState) -> ParserState:
     """Refuse what the types don't."""
-    inside = _INSIDE.get(parser.grammar.regions[state.region].yields)
-    calls = state.calls
-    given = calls is not None and calls.status == "given"
-    kept = calls is not None and calls.status == "kept"
-    sound = (
-        all((getattr(state, name) is not None) == (name == inside) for name in _INSIDE.values())
-        and (calls is not None or not inside)
-        and (calls is None or calls.began in parser.grammar.regions)
-        and (not given or state.number > 0 or (calls is not None and calls.muted))
-        and (
-            not kept
-            or inside not in ("value", "arguments")
-            or (calls is not None and bool(calls.kept or calls.muted))
+    regions, calls = parser.grammar.regions, state.calls
+    yields = regions[state.region].yields
+    inside = _INSIDE.get(yields)
+    sound = all((getattr(state, name) is not None) == (name == inside) for name in _INSIDE.values())
+    if calls is None:
+        sound = sound and inside is None
+    else:
+        began = calls.began == "content" or regions[calls.began].yields is Yields.REASONING
+        opened = bool(calls.kept or calls.muted) or inside not in ("value", "arguments")
+        sound = (
+            sound
+            and began
+            and yields not in (Yields.CONTENT, Yields.REASONING)
+            and (calls.status != "given" or state.number > 0 or calls.muted)
+            and (calls.status != "kept" or opened)
         )
-    )
     if not sound:
         raise ValueError("the parts contradict each other")
     return state

@@ -73,7 +73,14 @@ class ChatRequest(ClientRequest):
         default=None,
         description="The conversation; its tool calls are counted, and nothing else of it is read.",
     )
-    tools: list[dict[str, Any]] = Field(default_factory=list, description="The tools offered to the model.")
+    tools: list[dict[str, Any]] = Field(
+        default_factory=list,
+        description="The tools offered to the model. Their schemas give the types of arguments that a model "
+        "writes as bare text.",
+        examples=[
+            [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
+        ],
+    )
     tool_choice: str | dict[str, Any] | None = Field(
         default=None,
         description="`none`, `auto`, `required`, or the one tool to call; `auto` where tools are offered.",
@@ -88,7 +95,8 @@ class ChatRequest(ClientRequest):
     )
     chat_template_kwargs: dict[str, Any] = Field(
         default_factory=dict,
-        description="What the chat template was told: `enable_thinking`, `thinking`.",
+        description="What the chat template was told. Where the prompt's ids don't say whether reasoning is "
+        "open, `enable_thinking` or `thinking` does.",
     )
 
     logprobs: bool = Field(default=False, description="Whether log probabilities were asked for.")
@@ -117,9 +125,13 @@ class ChatDerenderRequest(WireModel):
     prompt_token_ids: list[NonNegativeInt] | None = Field(
         default=None,
         description="Ids of the prompt or its last few: decoding continues the prompt, so that a SentencePiece "
-        "model's first word keeps its leading space.",
+        "model's first word keeps its leading space, and its end says whether reasoning is open.",
     )
-    chat_request: ChatRequest | None = Field(default=None, description="The request that the client sent.")
+    chat_request: ChatRequest | None = Field(
+        default=None,
+        description="The request that the client sent. Needed where a tool-call or reasoning parser is "
+        "configured.",
+    )
 
 
 class CompletionDerenderRequest(WireModel):

@@ -409,15 +409,15 @@ def test_qwen_xml(name: str, output: str, expected: Expected) -> None:
     [
         pytest.param(qwen(parameter("city", "Paris"))[:-13], ("", "", [PARIS]), id="the end marker"),
         pytest.param("<tool_call>oops</tool_call>", ("<tool_call>oops</tool_call>", "", []), id="all"),
-        pytest.param("Hi <function=", ("Hi <function=", "", []), id="the name"),
+        pytest.param("Hi <function=", ("Hi", "", []), id="the name"),
         pytest.param(
             "<tool_call>\n<function=get_time>\n",
-            ("", "", []),
+            ("<tool_call>\n<function=get_time>\n", "", []),
             id="the end of the function",
         ),
         pytest.param(
             qwen(parameter("city", "Paris"))[:50],
-            (qwen(parameter("city", "Paris"))[11:50], "", []),
+            ("\nget_weather>\ncity", "", []),
             id="a value",
         ),
         pytest.param(

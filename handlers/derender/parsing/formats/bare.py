@@ -15,7 +15,7 @@ from ..patterns import SPACE, ahead, one_of
 
 __all__ = ["REQUIRED", "named"]
 
-_OBJECTS: Final = Region(Yields.CALLS, then="content", otherwise="content", closes=True)
+_OBJECTS: Final = Region(Yields.CALLS, closes=True)
 
 REQUIRED: Final = Format(
     first=(Edge((SPACE, ahead(one_of("{", ("[", SPACE, "{")))), "forced objects", Act.BEGIN),),
@@ -36,8 +36,6 @@ def named(name: str) -> Format:
         ),
         regions={
             "forced objects": _OBJECTS,
-            "forced arguments": Region(
-                Yields.ARGUMENTS, notation=JSON, then="content", otherwise="content", closes=True
-            ),
+            "forced arguments": Region(Yields.ARGUMENTS, notation=JSON, closes=True),
         },
     )

@@ -14,7 +14,7 @@ from typing import Final
 
 from ..format import Act, Edge, Format, Region, Yields
 from ..notation import JSON
-from ..patterns import ANYTHING, SPACE, ahead, capture, one_of
+from ..patterns import ANYTHING, END, SPACE, ahead, capture, one_of
 
 __all__ = ["MESSAGES"]
 
@@ -69,7 +69,10 @@ MESSAGES: Final = Format(
         "final header": _header("answer"),
         "unknown header": _header("aside"),
         "call header": Region(Yields.NOTHING, (Edge(("<|message|>",), "call"), *_ENDS)),
-        "call": Region(Yields.NOTHING, (Edge((ahead(ANYTHING),), "arguments", Act.OPEN),)),
+        "call": Region(
+            Yields.NOTHING,
+            (Edge((ahead(ANYTHING),), "arguments", Act.OPEN), Edge((END,), "arguments", Act.OPEN)),
+        ),
         "arguments": Region(Yields.ARGUMENTS, notation=JSON, then="between", otherwise="content", closes=True),
         "aside": Region(Yields.NOTHING, _ENDS),
         "between": Region(Yields.NOTHING, (Edge(("<|start|>",), "header"),)),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import NO_CALL, Act, Edge, Format, Ids, Region, Yields
+from ..format import NO_CALL, Act, Edge, Format, Region, Yields
 from ..patterns import ANYTHING, END, SPACE, ahead, any_of, capture, one_of
 
 __all__ = ["MESSAGES"]
@@ -78,5 +78,4 @@ MESSAGES: Final = Format(
     start_thinking="thinking",
     start_answering="answer",
     whole=True,
-    ids=Ids.OPENAI,
 )

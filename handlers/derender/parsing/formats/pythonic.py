@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import Act, Edge, Format, Region, Yields
+from ..format import NO_CALL, Act, Edge, Format, Region, Yields
 from ..notation import CALL_ARGUMENTS, PYTHON
-from ..patterns import ANYTHING, SPACE, ahead, capture
+from ..patterns import SPACE, ahead, capture
 
 __all__ = ["LLAMA4", "TOOLS"]
 
 _CALL: Final = (capture("name", r"A-Za-z0-9_.\-"), SPACE, "(")
 _LIST: Final = ("[", SPACE, ahead(*_CALL))
-_NO_LIST: Final = Edge((ahead(ANYTHING),), "content")
 
 TOOLS: Final = Format(
     first=(Edge((SPACE, *_LIST), "calls", Act.BEGIN),),
@@ -22,12 +21,12 @@ TOOLS: Final = Format(
             (
                 Edge((SPACE, *_CALL), "arguments", Act.OPEN),
                 Edge((SPACE, "]"), "content", Act.CLOSE),
-                _NO_LIST,
+                NO_CALL,
             ),
         ),
         "called": Region(
             Yields.NOTHING,
-            (Edge((SPACE, ","), "calls"), Edge((SPACE, "]"), "content", Act.CLOSE), _NO_LIST),
+            (Edge((SPACE, ","), "calls"), Edge((SPACE, "]"), "content", Act.CLOSE), NO_CALL),
         ),
         "arguments": Region(
             Yields.ARGUMENTS, notation=PYTHON, begins=CALL_ARGUMENTS, then="called", otherwise="content"

@@ -8,7 +8,7 @@ r"""Calls of Qwen3-Coder and Qwen3.5 and later.
     </function>
     </tool_call>
 
-Only `<tool_call>` and `</tool_call>` are tokens, and models forget either, so the rest is matched as text.
+In Qwen's vocabularies only `<tool_call>` and `</tool_call>` are tokens, and models forget either.
 A value ends where what follows its end is markup, too; the template puts it on lines of its own, and models
 leave out `</parameter>` or `</function>`.
 """
@@ -38,7 +38,7 @@ _LINE: Final = optional("\n")
 _MARKUP: Final = one_of("<parameter=", _FUNCTION_ENDS, "</tool_call>")
 
 TOOLS: Final = Format(
-    markers=("<tool_call>", "</tool_call>"),
+    markers=("<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"),
     content=(_BEGINS,),
     reasoning=(_BEGINS,),
     regions={

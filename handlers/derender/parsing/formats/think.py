@@ -14,21 +14,17 @@ from ..patterns import ANYTHING, SPACE, ahead
 __all__ = ["DEEPSEEK_R1", "DEEPSEEK_V3", "GLM45", "GLM47", "KIMI_K2", "QWEN3", "think"]
 
 
-def think(
-    begins: str = "<think>", ends: str = "</think>", *, start: str, start_thinking: str, markers: bool = True
-) -> Format:
-    """Reasoning between two markers.
+def think(*, start: str, begins: str = "<think>", ends: str = "</think>") -> Format:
+    """Reasoning between two markers. Where the client switched thinking on, the prompt may have opened it.
 
     Args:
+        start: The region an output begins in where nothing is known: "answer" or "thinking".
         begins: What begins it.
         ends: What ends it.
-        start: The region an output begins in where nothing is known: "answer" or "thinking".
-        start_thinking: The same, where the client switched thinking on.
-        markers: Whether the two are control tokens where the vocabulary has them.
     """
     edges = (Edge((SPACE, begins, SPACE), "reasoning"), Edge((SPACE, ends, SPACE), "answer"))
     return Format(
-        markers=(begins, ends) if markers else (),
+        markers=(begins, ends),
         content=edges,
         reasoning=edges[1:],
         regions={
@@ -36,19 +32,19 @@ def think(
             "thinking": Region(Yields.REASONING, (edges[0], Edge((ahead(ANYTHING),), "reasoning"))),
         },
         start=start,
-        start_thinking=start_thinking,
+        start_thinking="thinking",
     )
 
 
-QWEN3: Final = think(start="answer", start_thinking="thinking")
+QWEN3: Final = think(start="answer")
 """Qwen3's hybrid models write the marker themselves; prompts of Qwen3.5 and later open it."""
-DEEPSEEK_R1: Final = think(start="thinking", start_thinking="thinking")
+DEEPSEEK_R1: Final = think(start="thinking")
 """Models that always think: DeepSeek R1, Qwen3-Thinking-2507."""
-DEEPSEEK_V3: Final = think(start="answer", start_thinking="thinking")
+DEEPSEEK_V3: Final = think(start="answer")
 """DeepSeek V3.1 and later, which think where the client asks for it."""
-KIMI_K2: Final = think(start="thinking", start_thinking="thinking")
+KIMI_K2: Final = think(start="thinking")
 """Kimi K2 Thinking and later, which think unless the client asks them not to."""
-GLM45: Final = think(start="answer", start_thinking="thinking")
+GLM45: Final = think(start="answer")
 """GLM 4.5 and 4.6, which write the marker themselves."""
-GLM47: Final = think(start="thinking", start_thinking="thinking")
+GLM47: Final = think(start="thinking")
 """GLM 4.7 and later, whose prompts open it."""
