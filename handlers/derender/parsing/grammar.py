@@ -66,8 +66,12 @@ class Grammar:
         """Text with its markers as they are written."""
         return with_markers(text, self.texts)
 
+    def without_tokens(self, text: str) -> str:
+        """Text with the markers left out that are tokens. It may be a piece of more."""
+        return _MARKER.sub("", text)
+
     def without_markers(self, text: str) -> str:
-        """Text with its markers left out."""
+        """A whole text with all markers left out."""
         for marker in self.marker_texts:
             text = text.replace(marker, "")
         return text

@@ -117,7 +117,7 @@ class Output:
     def _as_text(self, text: str) -> str:
         """Text of what is no call: as the model wrote it, but without markers where no calls are wanted."""
         grammar = self.parser.grammar
-        return grammar.with_markers(text) if self.parser.calls_wanted else grammar.without_markers(text)
+        return grammar.with_markers(text) if self.parser.calls_wanted else grammar.without_tokens(text)
 
     # Calls
 
