@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from .limits import Limits
 from .logprobs import LogprobWriter
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .vocabulary import Vocabulary
 
 __all__ = ["Settings", "SettingsError", "default_layer", "load_model"]
+
+_Word = TypeVar("_Word", bound=str)
 
 LAMBDA_LAYER: Final = Path("/opt/tokenizer")
 """Where Lambda mounts the tokenizer layer."""
@@ -83,10 +85,10 @@ class Settings:
             max_logprobs=_integer(given, "max_logprobs", cls.max_logprobs, least=-1),
             max_sequences=_integer(given, "max_sequences", cls.max_sequences, least=1),
             max_body_bytes=_integer(given, "max_body_bytes", cls.max_body_bytes, least=1),
-            logprob_bytes=_logprob_bytes(given),
+            logprob_bytes=_one_of(given, "logprob_bytes", ("exact", "peer")),
             tool_call_parser=_parser(given, "tool_call_parser", TOOL_CALL_PARSERS),
             reasoning_parser=_parser(given, "reasoning_parser", REASONING_PARSERS),
-            tool_call_deltas=_tool_call_deltas(given),
+            tool_call_deltas=_one_of(given, "tool_call_deltas", ("fragments", "complete")),
         )
 
 
@@ -172,20 +174,13 @@ def _integer(given: Mapping[str, str], name: str, default: int, *, least: int) -
     return value
 
 
-def _logprob_bytes(given: Mapping[str, str]) -> LogprobBytes:
-    match given.get("logprob_bytes", "exact"):
-        case "exact" | "peer" as value:
-            return value
-        case other:
-            raise SettingsError(f"DERENDER_LOGPROB_BYTES is {other!r}; it may be exact or peer")
-
-
-def _tool_call_deltas(given: Mapping[str, str]) -> ToolCallDeltas:
-    match given.get("tool_call_deltas", "fragments"):
-        case "fragments" | "complete" as value:
-            return value
-        case other:
-            raise SettingsError(f"DERENDER_TOOL_CALL_DELTAS is {other!r}; it may be fragments or complete")
+def _one_of(given: Mapping[str, str], name: str, words: tuple[_Word, ...]) -> _Word:
+    """The word given; the first of them where none is."""
+    text = given.get(name, words[0])
+    for word in words:
+        if word == text:
+            return word
+    raise SettingsError(f"DERENDER_{name.upper()} is {text!r}; it may be {' or '.join(words)}")
 
 
 def _parser(given: Mapping[str, str], name: str, known: Collection[str]) -> str:

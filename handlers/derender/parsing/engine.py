@@ -325,13 +325,9 @@ class _Machine:
         self.arguments = got.state
         output.raw(text[at : got.end])
         output.arguments(got.json)
-        match got.state.phase:
-            case "done":
-                return self._leave(region, got.end, fault=False)
-            case "bad":
-                return self._leave(region, got.end, fault=True)
-            case _:
-                return got.end, False
+        if got.state.phase in ("done", "bad"):
+            return self._leave(region, got.end, fault=got.state.phase == "bad")
+        return got.end, False
 
     def _read_calls(self, region: Region, text: str, at: int, *, final: bool) -> tuple[int, bool]:
         output = self.output
@@ -356,13 +352,9 @@ class _Machine:
                     output.end_arguments()
                     if region.closes:
                         output.give()
-        match got.state.phase:
-            case "done":
-                return self._leave(region, got.end, fault=False)
-            case "bad":
-                return self._leave(region, got.end, fault=True)
-            case _:
-                return got.end, bool(got.found) and not isinstance(got.found[-1], CallArgumentsRead)
+        if got.state.phase in ("done", "bad"):
+            return self._leave(region, got.end, fault=got.state.phase == "bad")
+        return got.end, bool(got.found) and not isinstance(got.found[-1], CallArgumentsRead)
 
     def _leave(self, region: Region, end: int, *, fault: bool) -> tuple[int, bool]:
         self.arguments = self.objects = None
