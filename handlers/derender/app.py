@@ -8,7 +8,6 @@ import traceback
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import orjson
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
@@ -19,9 +18,12 @@ from .body import read_body
 from .chat import derender_chat
 from .completions import derender_completion
 from .errors import DerenderError
+from .events import DONE, EVENT_STREAM, dumps, event
 from .protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
 from .protocol.openai import Error, ErrorResponse, Model, ModelList, Version
-from .protocol.reading import read
+from .protocol.reading import read_either
+from .protocol.stream import ChatStreamRequest, CompletionStreamRequest
+from .streaming import derender_chat_stream, derender_completion_stream
 from .vocabulary import is_panic
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
     from .model import ServedModel
     from .protocol.base import WireModel
+    from .protocol.stream import StreamRequest
+    from .streaming import Derendered
 
 __all__ = ["create_app"]
 
@@ -40,6 +44,7 @@ GZIP_LEVEL: Final = 1
 """JSON of logprobs is repetitive: higher levels cost several times as much for a tenth of the size."""
 
 RequestT = TypeVar("RequestT", bound="WireModel")
+StreamT = TypeVar("StreamT", bound="StreamRequest")
 
 
 def create_app(model: ServedModel, *, max_body_bytes: int) -> FastAPI:
@@ -70,12 +75,18 @@ def create_app(model: ServedModel, *, max_body_bytes: int) -> FastAPI:
 
     async def answer(
         request: Request,
-        request_model: type[RequestT],
+        complete: type[RequestT],
         derender: Callable[[RequestT, ServedModel, int], WireModel],
+        streamed: type[StreamT],
+        derender_stream: Callable[[StreamT, ServedModel, int], Derendered[WireModel]],
     ) -> Response:
         try:
-            body = await read_body(request, max_body_bytes)
-            return _json(derender(read(request_model, body), model, int(time.time())))
+            wanted = read_either(complete, streamed, await read_body(request, max_body_bytes))
+            created = int(time.time())
+            if isinstance(wanted, streamed):
+                return _chunks(request, wanted, derender_stream(wanted, model, created))
+            assert isinstance(wanted, complete)
+            return _json(derender(wanted, model, created))
         except DerenderError:
             raise
         except ClientDisconnect:
@@ -87,11 +98,19 @@ def create_app(model: ServedModel, *, max_body_bytes: int) -> FastAPI:
 
     @app.post("/v1/chat/completions/derender", summary="Derender a chat completion")
     async def chat_completions(request: Request) -> Response:
-        return await answer(request, ChatDerenderRequest, derender_chat)
+        return await answer(
+            request, ChatDerenderRequest, derender_chat, ChatStreamRequest, derender_chat_stream
+        )
 
     @app.post("/v1/completions/derender", summary="Derender a text completion")
     async def completions(request: Request) -> Response:
-        return await answer(request, CompletionDerenderRequest, derender_completion)
+        return await answer(
+            request,
+            CompletionDerenderRequest,
+            derender_completion,
+            CompletionStreamRequest,
+            derender_completion_stream,
+        )
 
     @app.get("/v1/models", summary="List the names that requests may use")
     async def models() -> Response:
@@ -117,9 +136,19 @@ def create_app(model: ServedModel, *, max_body_bytes: int) -> FastAPI:
     return app
 
 
-def _json(content: WireModel, status: int = 200) -> Response:
-    # Models are written from their fields as they are; logprobs are JSON already.
-    return Response(orjson.dumps(content, default=vars), status, media_type="application/json")
+def _json(content: object, status: int = 200) -> Response:
+    return Response(dumps(content), status, media_type="application/json")
+
+
+def _chunks(request: Request, wanted: StreamRequest, derendered: Derendered[WireModel]) -> Response:
+    """What a streamed request is answered with: JSON, or events where several chunks are to be such."""
+    chunks, state, finished = derendered
+    if wanted.generate_chunks is None:
+        return _json({"chunk": chunks[0], "stream_state": state})
+    if EVENT_STREAM not in request.headers.get("accept", ""):
+        return _json({"chunks": chunks, "stream_state": state})
+    events = [*map(event, chunks), DONE if finished else event(state, "stream_state")]
+    return Response(b"".join(events), media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
 
 
 def _error(message: str, kind: str, param: str | None, status: int) -> Response:

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from .choices import decode_choices, usage
 from .columns import read_columns
-from .errors import BadRequest
-from .limits import check_client_request, check_prompt_token_ids, check_response
-from .messages import check_tool_choice, finish_reason, parse_message, request_parser
-from .protocol.derender import ChatRequest
-from .protocol.openai import ChatChoice, ChatCompletion, ChatMessage
+from .limits import check_prompt_token_ids, check_response
+from .messages import check_chat_request, finish_reason, parse_message, request_parser
+from .protocol.openai import CallingMessage, ChatChoice, ChatCompletion, ChatMessage
 
 if TYPE_CHECKING:
     from .model import ServedModel
@@ -32,18 +30,13 @@ def derender_chat(request: ChatDerenderRequest, model: ServedModel, created: int
     """
     name = model.name(request.model)
     parsers = model.parsers
-    if parsers and request.chat_request is None:
-        raise BadRequest(
-            "chat_request is required where a tool-call or reasoning parser is configured: how an output is "
-            "parsed depends on it",
-            param="chat_request",
-        )
-    response, client = request.generate_response, request.chat_request or ChatRequest()
+    client = check_chat_request("chat_request", request.chat_request, parsers)
+    response = request.generate_response
     check_response("generate_response", response, model.limits)
     check_prompt_token_ids("prompt_token_ids", request.prompt_token_ids, model.limits)
-    check_client_request("chat_request", client)
-    check_tool_choice("chat_request", client)
-    columns = read_columns("generate_response", response, _candidates(client), model.limits.vocabulary_size)
+    columns = read_columns(
+        "generate_response", response.choices, client.candidates, model.limits.vocabulary_size
+    )
 
     parser = parsers and request_parser(parsers, client)
     decoded = decode_choices(
@@ -64,7 +57,9 @@ def derender_chat(request: ChatDerenderRequest, model: ServedModel, created: int
                 index=generated.index,
                 message=message,
                 logprobs=model.logprobs.chat(entries) if generated.logprobs and not hidden else None,
-                finish_reason=finish_reason(generated.finish_reason, message, client),
+                finish_reason=finish_reason(
+                    generated.finish_reason, client, calls=isinstance(message, CallingMessage)
+                ),
                 stop_reason=choice.stop_reason,
                 token_ids=generated.token_ids if client.return_token_ids and not hidden else None,
                 routed_experts=generated.routed_experts,
@@ -83,10 +78,3 @@ def derender_chat(request: ChatDerenderRequest, model: ServedModel, created: int
         ec_transfer_params=response.ec_transfer_params,
         metrics=response.metrics,
     )
-
-
-def _candidates(client: ChatRequest) -> int | None:
-    """How many candidates the client gets of each position; None for all, also where it did not ask."""
-    if not client.logprobs or client.logprob_token_ids or client.top_logprobs == -1:
-        return None
-    return max(client.top_logprobs, 0)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Read = Callable[[DetokenizerState, Sequence[int]], tuple[list[Piece], DetokenizerState]]
     """Decodes ids, as the next of an output."""
 
-__all__ = ["DecodedChoice", "decode_choices", "usage"]
+__all__ = ["DecodedChoice", "Read", "decode_choices", "reader", "usage"]
 
 
 class DecodedChoice(NamedTuple):
@@ -60,15 +60,25 @@ def decode_choices(
     # All choices continue the same prompt.
     state = start(vocabulary, prompt, skip_special_tokens=client.skip_special_tokens)
 
-    def read(state: DetokenizerState, token_ids: Sequence[int]) -> tuple[list[Piece], DetokenizerState]:
-        if grammar is not None:
-            skip = client.skip_special_tokens
-            return read_pieces(vocabulary, grammar.markers, state, token_ids, skip_special_tokens=skip)
-        text, state = detokenize(vocabulary, state, token_ids, skip_special_tokens=client.skip_special_tokens)
-        return [text], state
-
+    read = reader(vocabulary, client, grammar)
     decode = _decode_uncut if grammar and grammar.uncut else _decode
     return [decode(vocabulary, state, choice, client, read) for choice in response.choices]
+
+
+def reader(vocabulary: Vocabulary, client: ClientRequest, grammar: Grammar | None) -> Read:
+    """What decodes the ids of outputs: to text, or to the pieces that a parser reads."""
+    skip = client.skip_special_tokens
+    if grammar is not None:
+        markers = grammar.markers
+        return lambda state, token_ids: read_pieces(
+            vocabulary, markers, state, token_ids, skip_special_tokens=skip
+        )
+
+    def read(state: DetokenizerState, token_ids: Sequence[int]) -> tuple[list[Piece], DetokenizerState]:
+        text, state = detokenize(vocabulary, state, token_ids, skip_special_tokens=skip)
+        return [text], state
+
+    return read
 
 
 def _decode(

@@ -17,9 +17,9 @@ from .limits import out_of_vocabulary
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .protocol.generate import GenerateChoice, GenerateResponse, LogprobCandidate
+    from .protocol.generate import GenerateChoice, LogprobCandidate
 
-__all__ = ["Columns", "GivenToken", "Token", "read_columns"]
+__all__ = ["Columns", "GivenToken", "Token", "first_columns", "id_columns", "read_columns"]
 
 _PREFIX: Final = "token_id:"
 _PLACEHOLDER: Final = re.compile(rf"{_PREFIX}([+-]?[0-9]{{1,100}})", re.ASCII)
@@ -51,13 +51,13 @@ class Columns(NamedTuple):
 
 
 def read_columns(
-    path: str, response: GenerateResponse, candidates: int | None, size: int
+    path: str, choices: Sequence[GenerateChoice], candidates: int | None, size: int
 ) -> list[Columns | None]:
     """Read the logprob entries of each choice; None where a choice has none.
 
     Args:
-        path: Where the response is in the request.
-        response: The generate response.
+        path: Where the generate response is in the request.
+        choices: Its choices.
         candidates: How many to keep of each position; None for all.
         size: Number of ids in the vocabulary.
 
@@ -66,8 +66,25 @@ def read_columns(
     """
     return [
         _read(f"{path}.choices.{place}.logprobs", choice, candidates, size)
-        for place, choice in enumerate(response.choices)
+        for place, choice in enumerate(choices)
     ]
+
+
+def id_columns(token_ids: Sequence[int]) -> Columns:
+    """Sampled tokens of which nothing but their ids came."""
+    count = len(token_ids)
+    return Columns(list(token_ids), [0.0] * count, list(range(1, count + 1)), [False] * count, only_ids=True)
+
+
+def first_columns(columns: Columns, count: int) -> Columns:
+    """The first entries of a choice."""
+    end = columns.ends[count - 1] if count else 0
+    return columns._replace(
+        tokens=columns.tokens[:end],
+        logprobs=columns.logprobs[:end],
+        ends=columns.ends[:count],
+        with_candidates=columns.with_candidates[:count],
+    )
 
 
 def _read(path: str, choice: GenerateChoice, candidates: int | None, size: int) -> Columns | None:

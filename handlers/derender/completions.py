@@ -55,7 +55,7 @@ def derender_completion(request: CompletionDerenderRequest, model: ServedModel, 
     for path, response in zip(paths, responses, strict=True):
         check_repeated(path, response, return_token_ids=client.return_token_ids)
     columns = [
-        read_columns(path, response, _candidates(client), model.limits.vocabulary_size)
+        read_columns(path, response.choices, client.candidates, model.limits.vocabulary_size)
         for path, response in zip(paths, responses, strict=True)
     ]
 
@@ -88,13 +88,6 @@ def derender_completion(request: CompletionDerenderRequest, model: ServedModel, 
         ec_transfer_params=_agreed(each.ec_transfer_params for each in responses),
         metrics=responses[0].metrics if len(responses) == 1 else None,
     )
-
-
-def _candidates(client: CompletionRequest) -> int | None:
-    """How many candidates, the sampled one among them, the client gets of each position; None for all."""
-    if client.logprobs is None or client.logprob_token_ids or client.logprobs == -1:
-        return None
-    return max(client.logprobs, 0) + 1
 
 
 def _one_each(name: str, values: Sequence[T] | None, responses: Sequence[object]) -> Sequence[T] | None:

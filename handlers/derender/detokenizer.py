@@ -13,10 +13,14 @@ is held whole: of " \xe2\x88", a space and the beginning of "∞", the space wai
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from .vocabulary import MAX_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,23 +36,26 @@ _LIBRARY_WINDOW: Final = 8
 """Ids that the `tokenizers` library sees before a new one, for decoders that look at the neighbours."""
 _LIBRARY_HELD: Final = 32
 """Most ids that are held for it; a character is never in so many."""
+_MOST_HELD: Final = 256
+"""Most bytes that are held. More that end no character are none: the longest tokens have half as many."""
+
+_TokenId = Annotated[int, Meta(ge=0, lt=MAX_SIZE)]
 
 
-@dataclass(frozen=True, slots=True)
-class DetokenizerState:
+class DetokenizerState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What decoding carries from one piece of an output to the next."""
 
     text_started: bool = False
     """Whether anything came before (byte-fallback): a new text may lose its first space."""
-    begun: bytes = b""
+    begun: Annotated[bytes, Meta(max_length=3)] = b""
     """The bytes of a character that the prompt began. Shown only if the output completes it."""
-    pending: bytes = b""
+    pending: Annotated[bytes, Meta(max_length=_MOST_HELD)] = b""
     """The bytes of the tokens that are held."""
-    window: tuple[int, ...] = ()
+    window: Annotated[tuple[_TokenId, ...], Meta(max_length=_LIBRARY_WINDOW + _LIBRARY_HELD)] = ()
     """The last ids (rule "tokenizers"), for decoders that look at the neighbours."""
-    unread: int = 0
+    unread: Annotated[int, Meta(ge=0, lt=_LIBRARY_HELD)] = 0
     """How many of the window's last ids are held."""
-    begun_ids: int = 0
+    begun_ids: Annotated[int, Meta(ge=0, le=_PROMPT_TAIL)] = 0
     """How many ids before those began a character in the prompt."""
 
 
@@ -131,12 +138,23 @@ def _byte_level(
     data = state.pending + b"".join(map(pieces.__getitem__, token_ids))
     begun = state.begun if state.begun and _continues(state.begun, data) else b""
     data = begun + data
-    end = len(data)
-    for token_id in reversed(token_ids):
+    end, text, held = len(data), "", state.pending
+    for place in range(len(token_ids), 0, -1):
         if ends_character(data[max(end - 4, 0) : end]):
-            return data[:end].decode(errors="replace"), DetokenizerState(pending=data[end:])
-        end -= len(pieces[token_id])
-    return "", DetokenizerState(begun=begun, pending=data[len(begun) :])
+            text, begun, held = data[:end].decode(errors="replace"), b"", b""
+            token_ids = token_ids[place:]
+            break
+        end -= len(pieces[token_ids[place - 1]])
+    else:
+        end = len(begun)
+    if len(data) - end <= _MOST_HELD:
+        return text, DetokenizerState(begun=begun, pending=data[end:])
+    for token_id in token_ids:
+        held += pieces[token_id]
+        if len(held) > _MOST_HELD:
+            shown, end = codecs.utf_8_decode(begun + held, "replace", False)
+            text, begun, held = text + shown, b"", (begun + held)[end:]
+    return text, DetokenizerState(begun=begun, pending=held)
 
 
 def _byte_fallback(
@@ -147,6 +165,10 @@ def _byte_fallback(
     started = state.text_started or bool(text or pending)
     if vocabulary.manifest.strip_leading_space and not state.text_started:
         text = text.removeprefix(" ")
+    if len(pending) > _MOST_HELD:
+        # A run of byte tokens whose first byte fits no character: each of its bytes is one U+FFFD.
+        text += REPLACEMENT * (len(pending) - _MOST_HELD)
+        pending = b"\xff" * _MOST_HELD
     return text, DetokenizerState(text_started=started, begun=begun, pending=pending)
 
 

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
     from .protocol.base import Json
     from .protocol.derender import ClientRequest
-    from .protocol.generate import GenerateChoice, GenerateResponse
+    from .protocol.generate import GenerateChoice, GenerateChunk, GenerateResponse
 
 __all__ = [
     "Limits",
+    "check_chunk",
     "check_client_request",
     "check_count",
+    "check_length",
     "check_prompt_token_ids",
     "check_repeated",
     "check_response",
@@ -64,6 +66,18 @@ def check_count(path: str, count: int, limits: Limits) -> None:
         )
 
 
+def check_length(path: str, length: int, limits: Limits) -> None:
+    """Refuse more tokens than a sequence may have.
+
+    Raises:
+        BadRequest: Names the bound.
+    """
+    if length > limits.max_model_len:
+        raise BadRequest(
+            f"{path}: length ({length}) exceeds max_model_len ({limits.max_model_len})", param=path
+        )
+
+
 def check_response(path: str, response: GenerateResponse, limits: Limits) -> None:
     """Refuse a generate response that is empty, too large, or of another vocabulary.
 
@@ -77,9 +91,13 @@ def check_response(path: str, response: GenerateResponse, limits: Limits) -> Non
     """
     check_count(f"{path}.choices", len(response.choices), limits)
     for place, choice in enumerate(response.choices):
+        if not choice.token_ids:
+            raise BadRequest(
+                f"choice {choice.index} has empty or null token_ids", param=f"{path}.choices.{place}.token_ids"
+            )
         _check_choice(f"{path}.choices.{place}", choice, limits)
     if response.prompt_logprobs is not None:
-        _check_length(f"{path}.prompt_logprobs", len(response.prompt_logprobs), limits)
+        check_length(f"{path}.prompt_logprobs", len(response.prompt_logprobs), limits)
         for place, position in enumerate(response.prompt_logprobs):
             highest = max(map(int, position), default=-1) if position else -1
             if highest >= limits.vocabulary_size:
@@ -89,6 +107,29 @@ def check_response(path: str, response: GenerateResponse, limits: Limits) -> Non
         _check_carried(f"{path}.{name}", getattr(response, name))
 
 
+def check_chunk(path: str, chunk: GenerateChunk, limits: Limits) -> None:
+    """Refuse a generate chunk that is too large, of several choices, or of another vocabulary.
+
+    Args:
+        path: Where it is in the request.
+        chunk: The generate chunk.
+        limits: The bounds.
+
+    Raises:
+        BadRequest: Names the field and the bound.
+    """
+    if len(chunk.choices) > 1:
+        raise BadRequest(
+            f"a chunk is of one choice, not of {len(chunk.choices)}; send them as several chunks",
+            param=f"{path}.choices",
+        )
+    for choice in chunk.choices:
+        _check_choice(f"{path}.choices.0", choice, limits)
+    check_prompt_token_ids(f"{path}.prompt_token_ids", chunk.prompt_token_ids, limits)
+    for name in ("kv_transfer_params", "ec_transfer_params", "metrics", "usage"):
+        _check_carried(f"{path}.{name}", getattr(chunk, name))
+
+
 def check_prompt_token_ids(path: str, token_ids: Sequence[int] | None, limits: Limits) -> None:
     """Refuse a prompt that is too long or of another vocabulary.
 
@@ -96,7 +137,7 @@ def check_prompt_token_ids(path: str, token_ids: Sequence[int] | None, limits: L
         BadRequest: Names the bound or the id.
     """
     if token_ids:
-        _check_length(path, len(token_ids), limits)
+        check_length(path, len(token_ids), limits)
         _check_ids(path, token_ids, limits)
 
 
@@ -142,15 +183,14 @@ def out_of_vocabulary(path: str, token_id: int, size: int) -> BadRequest:
 
 
 def _check_choice(path: str, choice: GenerateChoice, limits: Limits) -> None:
-    if not choice.token_ids:
-        raise BadRequest(f"choice {choice.index} has empty or null token_ids", param=f"{path}.token_ids")
-    _check_length(f"{path}.token_ids", len(choice.token_ids), limits)
-    _check_ids(f"{path}.token_ids", choice.token_ids, limits)
+    if choice.token_ids:
+        check_length(f"{path}.token_ids", len(choice.token_ids), limits)
+        _check_ids(f"{path}.token_ids", choice.token_ids, limits)
     _check_carried(f"{path}.routed_experts", choice.routed_experts)
     _check_carried(f"{path}.weight_versions", choice.weight_versions)
     if choice.logprobs is None or choice.logprobs.content is None:
         return
-    _check_length(f"{path}.logprobs.content", len(choice.logprobs.content), limits)
+    check_length(f"{path}.logprobs.content", len(choice.logprobs.content), limits)
     most = limits.max_logprobs + 1
     for place, entry in enumerate(choice.logprobs.content):
         if most > 0 and entry.top_logprobs and len(entry.top_logprobs) > most:
@@ -161,13 +201,6 @@ def _check_choice(path: str, choice: GenerateChoice, limits: Limits) -> None:
             )
 
 
-def _check_length(path: str, length: int, limits: Limits) -> None:
-    if length > limits.max_model_len:
-        raise BadRequest(
-            f"{path}: length ({length}) exceeds max_model_len ({limits.max_model_len})", param=path
-        )
-
-
 def _check_ids(path: str, token_ids: Sequence[int], limits: Limits) -> None:
     highest = max(token_ids)
     if highest >= limits.vocabulary_size:
@@ -176,6 +209,8 @@ def _check_ids(path: str, token_ids: Sequence[int], limits: Limits) -> None:
 
 def _check_carried(path: str, value: Json) -> None:
     """Refuse JSON that can be read but not be written again."""
+    if value is None:
+        return
     level = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Json] = []

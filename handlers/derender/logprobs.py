@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from .protocol.generate import PromptLogprobs
     from .vocabulary import Vocabulary
 
-__all__ = ["LogprobBytes", "LogprobWriter"]
+__all__ = ["CONTEXT", "LogprobBytes", "LogprobWriter"]
 
 LogprobBytes = Literal["exact", "peer"]
 """What `bytes` are: the token's own, as the OpenAI API defines them; or those of its string, as in vLLM."""
 
-_CONTEXT: Final = 16
+CONTEXT: Final = 16
 """Preceding tokens that are looked at for the beginning of a character. Characters that end and begin within
 one token make a chain of them."""
 _INVALID_CONTEXT: Final = 4
@@ -50,8 +50,13 @@ class LogprobWriter:
         self._written: Memo[int, bytes] = Memo(lambda token_id: self._write(token_id, None), _KEPT_TOKENS)
         self._ending_inside: Memo[int, bool] = Memo(self._ends_inside, _KEPT_TOKENS)
 
-    def chat(self, columns: Columns | None) -> orjson.Fragment:
-        """The `logprobs` of a chat choice, as JSON."""
+    def chat(self, columns: Columns | None, begun: Sequence[int] = ()) -> orjson.Fragment:
+        """The `logprobs` of a chat choice, as JSON.
+
+        Args:
+            columns: The choice's entries.
+            begun: The sampled tokens before them that end inside a character (`begun_after`).
+        """
         if columns is None:
             return orjson.Fragment(b'{"content":null}')
         tokens, numbers, ends, _, only_ids = columns
@@ -64,7 +69,7 @@ class LogprobWriter:
                 _write_token(token.text, token.bytes) if isinstance(token, GivenToken) else self._written[token]
                 for token in tokens
             ]
-        for place, token_id, text in self._completed(tokens, ends):
+        for place, token_id, text in self._completed(tokens, ends, begun):
             written[place] = self._write(token_id, text)
         lengths = list(map(sub, ends, [0, *ends]))
         after = {length: _punctuation(length) for length in set(lengths)}
@@ -77,8 +82,14 @@ class LogprobWriter:
         parts[2::3] = punctuation
         return orjson.Fragment(b'{"content":[%b]}' % b"".join(parts))
 
-    def completion(self, columns: Columns | None) -> dict[str, Any]:
-        """The `logprobs` of a completion choice: parallel lists."""
+    def completion(self, columns: Columns | None, begun: Sequence[int] = (), offset: int = 0) -> dict[str, Any]:
+        """The `logprobs` of a completion choice: parallel lists.
+
+        Args:
+            columns: The choice's entries.
+            begun: The sampled tokens before them that end inside a character (`begun_after`).
+            offset: Characters of the tokens before them.
+        """
         if columns is None:
             return {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
         tokens, numbers, ends, with_candidates, only_ids = columns
@@ -86,13 +97,13 @@ class LogprobWriter:
             texts = list(map(self._strings.__getitem__, tokens))  # type: ignore[arg-type]
         else:
             texts = [token.text if isinstance(token, GivenToken) else self._strings[token] for token in tokens]
-        for place, _, text in self._completed(tokens, ends):
+        for place, _, text in self._completed(tokens, ends, begun):
             texts[place] = text
         sampled: list[str] = []
         logprobs: list[float] = []
         top: list[dict[str, float] | None] = []
         offsets: list[int] = []
-        start = offset = 0
+        start = 0
         pairs = zip(texts, numbers, strict=True)
         for end, has_candidates in zip(ends, with_candidates, strict=True):
             text, logprob = next(pairs)
@@ -138,7 +149,29 @@ class LogprobWriter:
             return _write_token(string, piece)
         return _write_token(string, string.encode() if piece else None)
 
-    def _completed(self, tokens: Sequence[Token], ends: Sequence[int]) -> list[tuple[int, int, str]]:
+    def begun_after(self, columns: Columns | None, begun: Sequence[int] = ()) -> tuple[int, ...]:
+        """The last sampled tokens that end inside a character: what more entries have to be read with.
+
+        Args:
+            columns: Entries.
+            begun: The same of those before them.
+        """
+        if columns is not None and columns.ends:
+            for place in (0, *columns.ends[:-1]):
+                begun = self._begun(begun, columns.tokens[place])
+        return tuple(begun)
+
+    def _begun(self, begun: Sequence[int], sampled: Token) -> Sequence[int]:
+        if isinstance(sampled, GivenToken):
+            return ()
+        if self._ending_inside[sampled]:
+            return (*begun, sampled)[-CONTEXT:]
+        # An id without a token leaves a character open.
+        return () if self._vocabulary.pieces[sampled] else begun
+
+    def _completed(
+        self, tokens: Sequence[Token], ends: Sequence[int], begun: Sequence[int]
+    ) -> list[tuple[int, int, str]]:
         """Tokens that complete a character begun in the tokens before: their places, ids and strings.
 
         The sampled tokens before a position are the context of all its candidates. Of those that begin inside a
@@ -146,7 +179,6 @@ class LogprobWriter:
         """
         ending_inside, pieces = self._ending_inside, self._vocabulary.pieces
         completed: list[tuple[int, int, str]] = []
-        begun: list[int] = []
         start = 0
         for end in ends:
             sampled = tokens[start]
@@ -158,13 +190,7 @@ class LogprobWriter:
                     ):
                         completed.append((place, token, self._complete(begun, token)))
             start = end
-            if isinstance(sampled, GivenToken):
-                begun = []
-            elif ending_inside[sampled]:
-                begun = [*begun, sampled][-_CONTEXT:]
-            elif pieces[sampled]:
-                # An id without a token leaves a character open.
-                begun = []
+            begun = self._begun(begun, sampled)
         return completed
 
     def _complete(self, begun: Sequence[int], token_id: int) -> str:

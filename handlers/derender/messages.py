@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .errors import BadRequest
+from .limits import check_client_request
 from .parsing import (
     ANY_TOOL,
     CallArguments,
@@ -18,6 +19,7 @@ from .parsing import (
     parse,
     start,
 )
+from .protocol.derender import ChatRequest
 from .protocol.openai import CallingMessage, ChatMessage, FunctionCall, ToolCall
 
 if TYPE_CHECKING:
@@ -25,25 +27,38 @@ if TYPE_CHECKING:
 
     from .choices import DecodedChoice
     from .parsing import Parser, Parsers
-    from .protocol.derender import ChatRequest
 
-__all__ = ["check_tool_choice", "finish_reason", "parse_message", "request_parser"]
+__all__ = ["calls_before", "check_chat_request", "finish_reason", "parse_message", "request_parser"]
 
 TOOL_CHOICES: Final = ("none", "auto", "required")
 MOST_NAME: Final = 200
 """Longest name of a tool that is forced: the pattern for it grows with it. OpenAI's limit is 64."""
 
 
-def check_tool_choice(path: str, client: ChatRequest) -> None:
-    """Refuse a tool choice that the tools don't allow.
+def check_chat_request(path: str, client: ChatRequest | None, parsers: Parsers | None) -> ChatRequest:
+    """The client's request, or what stands for one that is not there.
 
     Args:
-        path: Where the client's request is.
+        path: Where it is.
         client: The client's request.
+        parsers: The model's parsers.
 
     Raises:
-        BadRequest: It is none that there is, or forces a tool that is not offered.
+        BadRequest: It is needed, or has too many stop strings, or a tool choice that the tools don't allow.
     """
+    if parsers and client is None:
+        raise BadRequest(
+            f"{path} is required where a tool-call or reasoning parser is configured: how an output is parsed "
+            "depends on it",
+            param=path,
+        )
+    client = client or ChatRequest()
+    check_client_request(path, client)
+    _check_tool_choice(path, client)
+    return client
+
+
+def _check_tool_choice(path: str, client: ChatRequest) -> None:
     choice, forced = client.tool_choice, forced_tool(client.tool_choice)
     if isinstance(choice, str) and choice not in TOOL_CHOICES:
         raise BadRequest(
@@ -60,14 +75,20 @@ def check_tool_choice(path: str, client: ChatRequest) -> None:
         raise BadRequest(f"the tool's name is longer than {MOST_NAME} characters", param=f"{path}.tool_choice")
 
 
-def request_parser(parsers: Parsers, client: ChatRequest) -> Parser:
-    """The parser of the outputs for a client's request."""
+def request_parser(parsers: Parsers, client: ChatRequest, *, whole_calls: bool = True) -> Parser:
+    """The parser of the outputs for a client's request.
+
+    Args:
+        parsers: The model's parsers.
+        client: What the client asked.
+        whole_calls: Whether a call is given once it is complete; else its arguments are given as they come.
+    """
     return parsers.for_request(
         tools=client.tools,
         tool_choice=client.tool_choice,
         parallel_tool_calls=client.parallel_tool_calls,
         chat_template_kwargs=client.chat_template_kwargs,
-        whole_calls=True,
+        whole_calls=whole_calls,
     )
 
 
@@ -99,7 +120,7 @@ def parse_message(
     thought = reasoning if reasoning and client.include_reasoning else None
     if not calls:
         return ChatMessage(content=content or None, reasoning=thought)
-    earlier = _calls_before(client)
+    earlier = calls_before(client)
     return CallingMessage(
         content=content or ("" if forced_tool(client.tool_choice) else None),
         reasoning=thought,
@@ -113,14 +134,20 @@ def parse_message(
     )
 
 
-def finish_reason(engine: str | None, message: ChatMessage, client: ChatRequest) -> str:
-    """Why a choice ended, as clients are told (protocol/README.md, "Response")."""
+def finish_reason(engine: str | None, client: ChatRequest, *, calls: bool) -> str:
+    """Why a choice ended, as clients are told (protocol/README.md, "Response").
+
+    Args:
+        engine: The engine's reason.
+        client: What the client asked.
+        calls: Whether there are calls in the choice.
+    """
     reason = engine or "stop"
     named = forced_tool(client.tool_choice) not in ("", ANY_TOOL)
-    return "tool_calls" if reason == "stop" and isinstance(message, CallingMessage) and not named else reason
+    return "tool_calls" if reason == "stop" and calls and not named else reason
 
 
-def _calls_before(client: ChatRequest) -> int:
+def calls_before(client: ChatRequest) -> int:
     """How many calls are in the conversation."""
     messages = client.messages if isinstance(client.messages, list) else []
     counts = (message.get("tool_calls") for message in messages if isinstance(message, dict))

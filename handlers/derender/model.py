@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .limits import Limits
     from .logprobs import LogprobWriter
     from .parsing import Parsers
+    from .streaming.wire import StateSeal
     from .vocabulary import Vocabulary
 
 __all__ = ["ServedModel", "ToolCallDeltas"]
@@ -29,6 +30,7 @@ class ServedModel:
         limits: Bounds of a request.
         logprobs: Writes its logprobs.
         parsers: Its parsers, where there are any.
+        seal: Makes states of streams valid here only.
         tool_call_deltas: How a stream gives tool calls.
     """
 
@@ -37,6 +39,7 @@ class ServedModel:
     limits: Limits
     logprobs: LogprobWriter
     parsers: Parsers | None
+    seal: StateSeal
     tool_call_deltas: ToolCallDeltas = "fragments"
 
     def name(self, requested: str | None) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -10,6 +11,7 @@ from .limits import Limits
 from .logprobs import LogprobWriter
 from .model import ServedModel
 from .parsing import REASONING_PARSERS, TOOL_CALL_PARSERS, ParserError, load_parsers
+from .streaming import StateSeal
 from .vocabulary import VocabularyError, files, load, read_manifest
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from .logprobs import LogprobBytes
     from .model import ToolCallDeltas
     from .parsing import Parsers
-    from .vocabulary import Vocabulary
+    from .vocabulary import Manifest, Vocabulary
 
 __all__ = ["Settings", "SettingsError", "default_layer", "load_model"]
 
@@ -29,6 +31,8 @@ LAMBDA_LAYER: Final = Path("/opt/tokenizer")
 AUTO: Final = "auto"
 """The parser that the layer's manifest names, if it names one."""
 NO_PARSER: Final = "none"
+LEAST_KEY: Final = 16
+"""Characters of the shortest key that is accepted."""
 DEFAULT_MAX_MODEL_LEN: Final = 131_072
 """Where neither a setting nor the layer says: the longest context in common use."""
 
@@ -63,6 +67,8 @@ class Settings:
     """Name of the reasoning parser, likewise."""
     tool_call_deltas: ToolCallDeltas = "fragments"
     """How a stream gives a tool call: `fragments` of its arguments as they come, or the `complete` call."""
+    state_keys: tuple[str, ...] = field(default=(), repr=False)
+    """Secrets that states of streams are authenticated with: the first signs, all are accepted."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -89,6 +95,7 @@ class Settings:
             tool_call_parser=_parser(given, "tool_call_parser", TOOL_CALL_PARSERS),
             reasoning_parser=_parser(given, "reasoning_parser", REASONING_PARSERS),
             tool_call_deltas=_one_of(given, "tool_call_deltas", ("fragments", "complete")),
+            state_keys=_keys(given, "state_key"),
         )
 
 
@@ -111,6 +118,7 @@ def load_model(settings: Settings) -> ServedModel:
     except VocabularyError as error:
         raise SettingsError(f"DERENDER_LAYER: {error}") from error
     manifest = vocabulary.manifest
+    parser_names = _parser_names(settings, manifest)
     return ServedModel(
         names=settings.served_model_name or (manifest.name,),
         vocabulary=vocabulary,
@@ -121,16 +129,29 @@ def load_model(settings: Settings) -> ServedModel:
             max_sequences=settings.max_sequences,
         ),
         logprobs=LogprobWriter(vocabulary, settings.logprob_bytes),
-        parsers=_parsers(settings, vocabulary),
+        parsers=_parsers(parser_names, vocabulary),
+        seal=StateSeal(
+            model=_checksum(manifest, *parser_names.values(), settings.tool_call_deltas),
+            size=manifest.size,
+            keys=tuple(key.encode() for key in settings.state_keys),
+        ),
         tool_call_deltas=settings.tool_call_deltas,
     )
 
 
-def _parsers(settings: Settings, vocabulary: Vocabulary) -> Parsers | None:
+def _checksum(manifest: Manifest, *served: str | None) -> int:
+    """Tells models apart, and ways to serve them."""
+    return zlib.crc32(
+        "\0".join(map(str, (manifest.source_sha256, manifest.rule, manifest.size, *served))).encode()
+    )
+
+
+def _parser_names(settings: Settings, manifest: Manifest) -> dict[str, str | None]:
+    """Setting → the name of the parser that it or the layer chooses."""
     named: dict[str, str | None] = {}
     for name, layer, known in (
-        ("tool_call_parser", vocabulary.manifest.tool_call_parser, TOOL_CALL_PARSERS),
-        ("reasoning_parser", vocabulary.manifest.reasoning_parser, REASONING_PARSERS),
+        ("tool_call_parser", manifest.tool_call_parser, TOOL_CALL_PARSERS),
+        ("reasoning_parser", manifest.reasoning_parser, REASONING_PARSERS),
     ):
         chosen: str = getattr(settings, name)
         if chosen == AUTO and layer not in (None, *known):
@@ -139,6 +160,10 @@ def _parsers(settings: Settings, vocabulary: Vocabulary) -> Parsers | None:
                 f"it may be {_choices(known)}"
             )
         named[name] = layer if chosen == AUTO else None if chosen == NO_PARSER else chosen
+    return named
+
+
+def _parsers(named: Mapping[str, str | None], vocabulary: Vocabulary) -> Parsers | None:
     try:
         return load_parsers(vocabulary, named["tool_call_parser"], named["reasoning_parser"])
     except ParserError as error:
@@ -181,6 +206,16 @@ def _one_of(given: Mapping[str, str], name: str, words: tuple[_Word, ...]) -> _W
         if word == text:
             return word
     raise SettingsError(f"DERENDER_{name.upper()} is {text!r}; it may be {' or '.join(words)}")
+
+
+def _keys(given: Mapping[str, str], name: str) -> tuple[str, ...]:
+    keys = tuple(key.strip() for key in given.get(name, "").split(",") if key.strip())
+    if any(len(key) < LEAST_KEY for key in keys):
+        raise SettingsError(
+            f"DERENDER_{name.upper()}: a key is shorter than {LEAST_KEY} characters; make one with: "
+            "openssl rand -hex 32"
+        )
+    return keys
 
 
 def _parser(given: Mapping[str, str], name: str, known: Collection[str]) -> str:

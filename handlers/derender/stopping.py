@@ -10,7 +10,14 @@ if TYPE_CHECKING:
     from .protocol.derender import ClientRequest
     from .vocabulary import Manifest
 
-__all__ = ["StopReason", "cut_stop_string", "drop_stop_token", "stop_strings"]
+__all__ = [
+    "StopReason",
+    "cut_stop_string",
+    "drop_stop_token",
+    "may_be_stop_token",
+    "stop_string_begun",
+    "stop_strings",
+]
 
 StopReason = int | str | None
 
@@ -43,6 +50,14 @@ def drop_stop_token(
     return (token_ids[:-1] if stopped and not client.include_stop_str_in_output else token_ids), stop_reason
 
 
+def may_be_stop_token(token_id: int, client: ClientRequest, manifest: Manifest) -> bool:
+    """Whether `drop_stop_token` may leave out a token by itself, if the generation turns out to end with it."""
+    if client.include_stop_str_in_output:
+        return False
+    ends = token_id == manifest.eos_token_id or token_id in manifest.stop_token_ids
+    return token_id in client.stop_token_ids or (ends and not client.ignore_eos)
+
+
 def stop_strings(finish_reason: str | None, stop_reason: StopReason, client: ClientRequest) -> Sequence[str]:
     """The stop strings that may have ended a generation: the reported one, or else the request's."""
     if finish_reason != "stop" or isinstance(stop_reason, int):
@@ -70,3 +85,12 @@ def cut_stop_string(text: str, exempt: int, strings: Sequence[str], *, include: 
     if found is None:
         return text, None
     return text[: first_end if include else first_end - len(found)], found
+
+
+def stop_string_begun(text: str, strings: Sequence[str]) -> int:
+    """How many of a text's last characters may be the beginning of a stop string."""
+    longest = max(map(len, strings), default=1) - 1
+    for length in range(min(longest, len(text)), 0, -1):
+        if any(string.startswith(text[-length:]) for string in strings):
+            return length
+    return 0

@@ -20,6 +20,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from derender.limits import Limits
 from derender.logprobs import LogprobWriter
 from derender.model import ServedModel
+from derender.streaming import StateSeal
 from derender.vocabulary import Manifest, Rule, Vocabulary, dump, load
 from layer_compiler.rules import pieces as own_pieces
 
@@ -186,6 +187,7 @@ def served(vocabulary: Vocabulary, *, logprob_bytes: LogprobBytes = "exact", **l
         limits=Limits(vocabulary_size=vocabulary.manifest.size, **values),
         logprobs=LogprobWriter(vocabulary, logprob_bytes),
         parsers=None,
+        seal=StateSeal(model=0, size=vocabulary.manifest.size),
     )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..detokenizer import DetokenizerState
     from ..vocabulary import Vocabulary
 
-__all__ = ["Piece", "cut_pieces", "piece_text", "read_pieces"]
+__all__ = ["Piece", "cut_pieces", "piece_text", "read_pieces", "split_pieces"]
 
 Piece = str | int
 """Text, or the id of a marker."""
@@ -65,3 +65,17 @@ def cut_pieces(vocabulary: Vocabulary, pieces: Sequence[Piece], length: int) -> 
         kept.append(piece)
         length -= len(text)
     return kept
+
+
+def split_pieces(
+    vocabulary: Vocabulary, pieces: Sequence[Piece], length: int
+) -> tuple[list[Piece], list[Piece]]:
+    """The first characters of pieces, and the others. A marker that is cut is whole, among the others."""
+    for place, piece in enumerate(pieces):
+        text = piece_text(vocabulary, [piece])
+        if len(text) > length:
+            first = [text[:length]] if isinstance(piece, str) and length else []
+            rest = piece[length:] if isinstance(piece, str) else piece
+            return [*pieces[:place], *first], [rest, *pieces[place + 1 :]]
+        length -= len(text)
+    return list(pieces), []

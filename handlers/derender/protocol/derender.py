@@ -1,11 +1,10 @@
-"""The derender requests (protocol/README.md, "Requests")."""
+"""The derender requests of complete generations (protocol/README.md, "Requests")."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, StringConstraints, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, NonNegativeInt, StringConstraints, model_validator
 
 from .base import Json, TokenCount, WireModel
 from .generate import GenerateResponse
@@ -19,23 +18,19 @@ __all__ = [
 ]
 
 
-def _refuse_stream(stream: bool) -> bool:
-    if stream:
-        raise PydanticCustomError("stream", "Only complete generations are derendered; leave stream out")
-    return stream
-
-
 def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-CompleteOnly = Annotated[bool, AfterValidator(_refuse_stream)]
 StopString = Annotated[str, StringConstraints(min_length=1)]
 
 
 class ClientRequest(WireModel):
     """What derender reads of the request that the client sent. All else in it is accepted and ignored."""
 
+    n: Json = Field(
+        default=None, description="How many choices were asked for: a stream ends when as many have ended."
+    )
     skip_special_tokens: bool = Field(default=True, description="Leave special tokens out of the text.")
     spaces_between_special_tokens: bool = Field(
         default=True,
@@ -56,6 +51,11 @@ class ClientRequest(WireModel):
         default_factory=list, description="Ids whose log probabilities were asked for; keeps every candidate."
     )
     return_token_ids: bool = Field(default=False, description="Return `token_ids` and `prompt_token_ids`.")
+
+    @property
+    def candidates(self) -> int | None:
+        """How many candidates the client gets of each position; None for all."""
+        return None
 
     @model_validator(mode="before")
     @classmethod
@@ -104,6 +104,13 @@ class ChatRequest(ClientRequest):
         default=0, description="Candidates to keep for each token; -1 for all.", examples=[5]
     )
 
+    @property
+    def candidates(self) -> int | None:
+        """How many candidates the client gets of each position; None for all, also where it did not ask."""
+        if not self.logprobs or self.logprob_token_ids or self.top_logprobs == -1:
+            return None
+        return max(self.top_logprobs, 0)
+
 
 class CompletionRequest(ClientRequest):
     """A `/v1/completions` request."""
@@ -112,11 +119,18 @@ class CompletionRequest(ClientRequest):
         default=None, description="Candidates to keep for each token, and the sampled one; -1 for all."
     )
 
+    @property
+    def candidates(self) -> int | None:
+        """How many candidates, the sampled one among them, the client gets of each position; None for all."""
+        if self.logprobs is None or self.logprob_token_ids or self.logprobs == -1:
+            return None
+        return max(self.logprobs, 0) + 1
+
 
 class ChatDerenderRequest(WireModel):
     """A complete generation, to become a chat completion."""
 
-    stream: CompleteOnly = Field(default=False, description="Only `false`: a complete generation.")
+    stream: Literal[False] = Field(default=False, description="`false`: a complete generation.")
     model: str | None = Field(default=None, description="Name of the model; the served one if not given.")
     generate_response: GenerateResponse = Field(description="What the generate server returned.")
     prompt_tokens: TokenCount | None = Field(
@@ -137,7 +151,7 @@ class ChatDerenderRequest(WireModel):
 class CompletionDerenderRequest(WireModel):
     """Complete generations, one for each prompt, to become one text completion."""
 
-    stream: CompleteOnly = Field(default=False, description="Only `false`: a complete generation.")
+    stream: Literal[False] = Field(default=False, description="`false`: a complete generation.")
     model: str | None = Field(default=None, description="Name of the model; the served one if not given.")
     generate_responses: list[GenerateResponse] = Field(
         description="What the generate server returned, one for each prompt. Must not be empty."

@@ -9,16 +9,23 @@ import msgspec
 from pydantic import Field, GetJsonSchemaHandler, NonNegativeInt, StringConstraints
 from pydantic_core import CoreSchema, core_schema
 
-from .base import Int64, Json, WireModel
+from .base import Int64, Json, TokenCount, WireModel
 
 __all__ = [
+    "ChunkChoice",
+    "ChunkUsage",
     "GenerateChoice",
+    "GenerateChunk",
     "GenerateLogprobs",
     "GenerateResponse",
     "LogprobCandidate",
     "LogprobEntries",
     "LogprobEntry",
 ]
+
+
+MAX_REQUEST_ID: Final = 256
+"""Longest id of a generation that is streamed: it travels with the state."""
 
 
 class LogprobCandidate(msgspec.Struct, frozen=True, gc=False):
@@ -149,6 +156,51 @@ class GenerateResponse(WireModel):
         default=None,
         description="For each prompt position null or token id → `{logprob, rank, decoded_token}`. A "
         "`decoded_token` that is null is filled in.",
+    )
+    kv_transfer_params: Json = Field(default=None, description="Passed on.")
+    ec_transfer_params: Json = Field(default=None, description="Passed on.")
+    metrics: Json = Field(default=None, description="Passed on.")
+    output_mode: Literal["tokens"] = Field(
+        default="tokens", description="Only `tokens`: other modes are decoded already."
+    )
+
+
+class ChunkChoice(GenerateChoice):
+    """What a chunk adds to one sequence."""
+
+    token_ids: list[NonNegativeInt] | None = Field(
+        default=None, description="The ids generated since the last chunk.", examples=[[9707]]
+    )
+    finish_reason: str | None = Field(
+        default=None, description="The engine's reason to end, in the last chunk.", examples=["stop", "length"]
+    )
+
+
+class ChunkUsage(WireModel):
+    """How many tokens went in and came out, as the generate server counts."""
+
+    prompt_tokens: TokenCount = Field(default=0, description="Length of the prompt.")
+    completion_tokens: TokenCount | None = Field(default=0, description="Ids generated so far.")
+    total_tokens: TokenCount = Field(default=0, description="The sum of both.")
+    prompt_tokens_details: Json = Field(default=None, description="Passed on.")
+    completion_tokens_details: Json = Field(default=None, description="Passed on.")
+
+
+class GenerateChunk(WireModel):
+    """One event of a token-in, token-out generate server's stream."""
+
+    request_id: str | None = Field(
+        default=None,
+        max_length=MAX_REQUEST_ID,
+        description="Becomes the `id` of the OpenAI chunks. The same in all chunks of a generation.",
+        examples=["cmpl-7f3a"],
+    )
+    choices: list[ChunkChoice] = Field(
+        description="At most one: what is added to it. None in a chunk that holds only `usage`."
+    )
+    usage: ChunkUsage | None = Field(default=None, description="Passed on.")
+    prompt_token_ids: list[NonNegativeInt] | None = Field(
+        default=None, description="Ids of the prompt; used in the first chunk where the request gives none."
     )
     kv_transfer_params: Json = Field(default=None, description="Passed on.")
     ec_transfer_params: Json = Field(default=None, description="Passed on.")

@@ -9,19 +9,27 @@ from pydantic import Field, WithJsonSchema
 from .base import Json, WireModel
 
 __all__ = [
+    "CallDelta",
+    "CallingDelta",
     "CallingMessage",
     "ChatChoice",
+    "ChatChunkChoice",
     "ChatCompletion",
+    "ChatCompletionChunk",
+    "ChatDelta",
     "ChatLogprobs",
     "ChatMessage",
     "CompletionChoice",
+    "CompletionChunkChoice",
     "CompletionLogprobs",
     "Error",
     "ErrorResponse",
     "FunctionCall",
+    "FunctionCallDelta",
     "Model",
     "ModelList",
     "TextCompletion",
+    "TextCompletionChunk",
     "ToolCall",
     "Usage",
     "Version",
@@ -32,6 +40,7 @@ _NULL: Final = "Null: the API has it, a generate server says nothing of it."
 _PASSED_ON: Final = "As the generate response says."
 _PROMPT_LOGPROBS: Final = "The generate response's, with each `decoded_token` filled in."
 _PROMPT_IDS: Final = "The generate response's, if asked for."
+_CHUNK_PROMPT_IDS: Final = "The generate chunk's, if asked for."
 
 
 def _described_by(model: str) -> WithJsonSchema:
@@ -186,6 +195,116 @@ class TextCompletion(WireModel):
     kv_transfer_params: Json = Field(default=None, description="Where all generate responses agree.")
     ec_transfer_params: Json = Field(default=None, description="Where all generate responses agree.")
     metrics: Json = Field(default=None, description="For a single generate response.")
+
+
+class FunctionCallDelta(WireModel):
+    """More of a call's arguments."""
+
+    arguments: str = Field(description="To be appended to what came before.")
+
+
+class CallDelta(WireModel):
+    """More of a tool call that has begun."""
+
+    index: int = Field(description="The call's number.")
+    function: FunctionCallDelta = Field(description="More of its arguments.")
+
+
+class CallBegin(ToolCall):
+    """A tool call that begins."""
+
+    index: int = Field(description="The call's number, from 0.")
+
+
+class ChatDelta(WireModel):
+    """What a chunk adds to the assistant's message."""
+
+    role: Literal["assistant"] | None = Field(default=None, description="In the choice's first chunk.")
+    content: str | None = Field(default=None, description="More of the text.")
+    reasoning: str | None = Field(default=None, description="More of the reasoning.")
+
+
+class CallingDelta(ChatDelta):
+    """What a chunk adds to the assistant's message, with calls of tools."""
+
+    tool_calls: list[CallBegin | CallDelta] = Field(
+        description="Calls that begin, and more of their arguments. Not there where there are none."
+    )
+
+
+class ChatChunkChoice(WireModel):
+    """What a chunk adds to one answer."""
+
+    index: int = Field(description="Number of the choice, as generated.")
+    delta: ChatDelta | CallingDelta = Field(description="What is added to the message.")
+    logprobs: WrittenChatLogprobs = Field(default=None, description="Log probabilities, if they came.")
+    finish_reason: str | None = Field(
+        default=None, description="`stop`, `length`, `tool_calls`, or the engine's own, in the last chunk."
+    )
+    stop_reason: int | str | None = Field(
+        default=None,
+        description="The stop string or stop token id, if any. A stop string is named as soon as it is "
+        "complete: no more of the choice is shown, and its generation may be ended.",
+    )
+    token_ids: list[int] | None = Field(default=None, description="The chunk's ids, if asked for.")
+    routed_experts: Json = Field(default=None, description=_PASSED_ON)
+    weight_versions: Json = Field(default=None, description=_PASSED_ON)
+
+
+class ChatCompletionChunk(WireModel):
+    """One chunk of a streamed chat completion."""
+
+    id: str = Field(description="The generation's `request_id`.")
+    object: Literal["chat.completion.chunk"] = Field(
+        default="chat.completion.chunk", description="Always `chat.completion.chunk`."
+    )
+    created: int = Field(description="Unix time in seconds of the first chunk.")
+    model: str = Field(description="The name that the request used, or the default one.")
+    choices: list[ChatChunkChoice] = Field(description="One, or none in a chunk that holds only `usage`.")
+    usage: Usage | None = Field(default=None, description="The generate chunk's.")
+    system_fingerprint: str | None = Field(default=None, description=_NULL)
+    prompt_token_ids: list[int] | None = Field(default=None, description=_CHUNK_PROMPT_IDS)
+    prompt_text: str | None = Field(default=None, description=_NULL)
+    metrics: Json = Field(default=None, description=_PASSED_ON)
+    kv_transfer_params: Json = Field(default=None, description=_PASSED_ON)
+    ec_transfer_params: Json = Field(default=None, description=_PASSED_ON)
+
+
+class CompletionChunkChoice(WireModel):
+    """What a chunk adds to one continuation."""
+
+    index: int = Field(description="Number of the choice, as generated.")
+    text: str = Field(description="More of the text.")
+    logprobs: WrittenCompletionLogprobs = Field(default=None, description="Log probabilities, if they came.")
+    finish_reason: str | None = Field(
+        default=None, description="`stop`, `length`, or the engine's own, in the last chunk."
+    )
+    stop_reason: int | str | None = Field(
+        default=None,
+        description="The stop string or stop token id, if any. A stop string is named as soon as it is "
+        "complete: no more of the choice is shown, and its generation may be ended.",
+    )
+    prompt_token_ids: list[int] | None = Field(default=None, description=_CHUNK_PROMPT_IDS)
+    token_ids: list[int] | None = Field(default=None, description="The chunk's ids, if asked for.")
+    routed_experts: Json = Field(default=None, description=_PASSED_ON)
+    weight_versions: Json = Field(default=None, description=_PASSED_ON)
+
+
+class TextCompletionChunk(WireModel):
+    """One chunk of a streamed text completion."""
+
+    id: str = Field(description="The generation's `request_id`.")
+    object: Literal["text_completion"] = Field(
+        default="text_completion", description="Always `text_completion`."
+    )
+    created: int = Field(description="Unix time in seconds of the first chunk.")
+    model: str = Field(description="The name that the request used, or the default one.")
+    choices: list[CompletionChunkChoice] = Field(description="One, or none in a chunk that holds only `usage`.")
+    usage: Usage | None = Field(default=None, description="The generate chunk's.")
+    system_fingerprint: str | None = Field(default=None, description=_NULL)
+    metrics: Json = Field(default=None, description=_PASSED_ON)
+    kv_transfer_params: Json = Field(default=None, description=_PASSED_ON)
+    ec_transfer_params: Json = Field(default=None, description=_PASSED_ON)
 
 
 class Model(WireModel):

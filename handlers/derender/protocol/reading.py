@@ -22,13 +22,14 @@ from .generate import LogprobEntry
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["read"]
+__all__ = ["read", "read_either"]
 
 _SHOWN_ERRORS: Final = 5
 _UNION_BRANCHES: Final = frozenset({"int", "constrained-int", "str"})
 """What pydantic adds to a field's place to tell the types it may have apart."""
 
 ModelT = TypeVar("ModelT", bound=WireModel)
+OtherT = TypeVar("OtherT", bound=WireModel)
 
 
 def read(model: type[ModelT], body: bytes) -> ModelT:
@@ -41,8 +42,29 @@ def read(model: type[ModelT], body: bytes) -> ModelT:
     Raises:
         InvalidRequest: It is no JSON, or a field is missing or of another type; names the field, not its value.
     """
+    return _validated(model, _parsed((model,), body))
+
+
+def read_either(complete: type[ModelT], streamed: type[OtherT], body: bytes) -> ModelT | OtherT:
+    """Parse and check a body that is one of two things, as its `stream` says.
+
+    Args:
+        complete: What it must be where `stream` is not true.
+        streamed: What it must be where it is.
+        body: JSON.
+
+    Raises:
+        InvalidRequest: As for `read`.
+    """
+    parsed = _parsed((complete, streamed), body)
+    if isinstance(parsed, _Shape) and getattr(parsed, "stream", None) is True:
+        return _validated(streamed, parsed)
+    return _validated(complete, parsed)
+
+
+def _parsed(models: tuple[type[WireModel], ...], body: bytes) -> Any:
     try:
-        parsed = _decoder(model).decode(body)
+        return _decoder(models).decode(body)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `$")
         field = path.rstrip("`").replace("[", ".").replace("]", "").removeprefix(".") or "body"
@@ -50,6 +72,9 @@ def read(model: type[ModelT], body: bytes) -> ModelT:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InvalidRequest(f"the body is not JSON: {reason}", param="body") from None
+
+
+def _validated(model: type[ModelT], parsed: Any) -> ModelT:
     try:
         return model.model_validate(_plain(parsed))
     except ValidationError as error:
@@ -61,8 +86,17 @@ class _Shape(msgspec.Struct):
 
 
 @cache
-def _decoder(model: type[WireModel]) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(_shape(model))
+def _decoder(models: tuple[type[WireModel], ...]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(_model_shape(*models))
+
+
+def _model_shape(*models: type[WireModel]) -> Any:
+    """What msgspec is to parse for a wire model, or for one of several: any field of them."""
+    fields = {name: _shape(field.annotation) for each in models for name, field in each.model_fields.items()}
+    if all(shape in (Any, NoneType) for shape in fields.values()):
+        return Any
+    named = [(name, shape, UNSET) for name, shape in fields.items()]
+    return msgspec.defstruct("_or_".join(each.__name__ for each in models), named, bases=(_Shape,))
 
 
 def _shape(annotation: Any) -> Any:
@@ -70,12 +104,7 @@ def _shape(annotation: Any) -> Any:
     if annotation in (LogprobEntry, NoneType):
         return annotation
     if isinstance(annotation, type) and issubclass(annotation, WireModel):
-        fields = [(name, _shape(field.annotation)) for name, field in annotation.model_fields.items()]
-        if all(shape in (Any, NoneType) for _, shape in fields):
-            return Any
-        return msgspec.defstruct(
-            annotation.__name__, [(name, shape, UNSET) for name, shape in fields], bases=(_Shape,)
-        )
+        return _model_shape(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _shape(arguments[0])

@@ -1,0 +1,28 @@
+"""Server-sent events, written (HTML standard, "Server-sent events")."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+__all__ = ["DONE", "EVENT_STREAM", "dumps", "event"]
+
+EVENT_STREAM: Final = "text/event-stream"
+DONE: Final = b"data: [DONE]\n\n"
+"""What ends a stream of the OpenAI API."""
+
+
+def dumps(content: object) -> bytes:
+    """A response as JSON. Models are written from their fields as they are; logprobs are JSON already."""
+    return orjson.dumps(content, default=vars)
+
+
+def event(content: object, name: str = "") -> bytes:
+    """A response as an event.
+
+    Args:
+        content: The response.
+        name: The event's type, where it is not a message.
+    """
+    return b"%bdata: %b\n\n" % (f"event: {name}\n".encode() if name else b"", dumps(content))

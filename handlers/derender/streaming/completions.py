@@ -1,0 +1,117 @@
+"""Generate chunks → chunks of a text completion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from msgspec.structs import replace
+
+from ..limits import check_client_request
+from ..protocol.derender import CompletionRequest
+from ..protocol.openai import CompletionChunkChoice, TextCompletionChunk
+from .generation import Generation, check_stop_strings, said, shown_columns
+from .requests import derender_chunks
+
+if TYPE_CHECKING:
+    from ..model import ServedModel
+    from ..protocol.generate import ChunkChoice
+    from ..protocol.stream import CompletionStreamRequest
+    from .generation import CheckedChunk
+    from .requests import Derendered
+    from .state import ChoiceState, GenerationState
+
+__all__ = ["CompletionGeneration", "completion_generation", "derender_completion_stream"]
+
+
+def derender_completion_stream(
+    request: CompletionStreamRequest, model: ServedModel, created: int
+) -> Derendered[TextCompletionChunk]:
+    """Derender some more of a generation for a completions client.
+
+    Args:
+        request: The generate chunks, the state, and the client's request.
+        model: The model served.
+        created: Unix time in seconds, for the first chunk.
+
+    Raises:
+        DerenderError: The request can't be answered.
+    """
+    name, client = model.name(request.model), request.completion_request
+    generation = completion_generation(model, name, "completion_request", client, request.prompt_tokens)
+    return derender_chunks(generation, request, created)
+
+
+def completion_generation(
+    model: ServedModel, name: str, path: str, client: CompletionRequest | None, prompt_tokens: int | None
+) -> CompletionGeneration:
+    """How the chunks are derendered that answer a completions client's request.
+
+    Args:
+        model: The model served.
+        name: What the client calls it.
+        path: Where the client's request is.
+        client: The client's request.
+        prompt_tokens: Length of the prompt, if it is to be said.
+
+    Raises:
+        BadRequest: It can't be answered.
+    """
+    client = client or CompletionRequest()
+    check_client_request(path, client)
+    check_stop_strings(path, client)
+    return CompletionGeneration(model, name, client, None, prompt_tokens)
+
+
+class CompletionGeneration(Generation[CompletionRequest, TextCompletionChunk]):
+    """How the chunks of a text completion are derendered."""
+
+    endpoint: ClassVar[str] = "completions"
+
+    def derender(
+        self, state: GenerationState, checked: CheckedChunk
+    ) -> tuple[TextCompletionChunk, GenerationState]:
+        """What a generate chunk adds to the answer."""
+        chunk = checked.chunk
+        choices = []
+        for choice in chunk.choices:
+            added, after = self._choice(state, checked, choice)
+            choices.append(added)
+            state = replace(state, choices={**state.choices, choice.index: after})
+        answer = TextCompletionChunk(
+            id=state.request_id,
+            created=state.created,
+            model=self.name,
+            choices=choices,
+            usage=self.usage(chunk.usage),
+            metrics=chunk.metrics,
+            kv_transfer_params=chunk.kv_transfer_params,
+            ec_transfer_params=chunk.ec_transfer_params,
+        )
+        return answer, state
+
+    def _choice(
+        self, state: GenerationState, checked: CheckedChunk, choice: ChunkChoice
+    ) -> tuple[CompletionChunkChoice, ChoiceState]:
+        added, after = said(self, state.choices.get(choice.index, state.beginning), choice)
+        columns, writer = shown_columns(checked, choice, added), self.model.logprobs
+        logprobs = writer.completion(columns, after.begun, after.offset)
+        after = replace(
+            after,
+            begun=writer.begun_after(columns, after.begun),
+            offset=after.offset + sum(map(len, logprobs["tokens"])),
+        )
+        if checked.columns is None:
+            logprobs = writer.completion(None)
+        asked = self.client.return_token_ids
+        answer = CompletionChunkChoice(
+            index=choice.index,
+            text="".join(map(str, added.pieces)),
+            logprobs=logprobs if choice.logprobs is not None else None,
+            finish_reason=added.finish_reason,
+            stop_reason=added.stop_reason,
+            prompt_token_ids=checked.chunk.prompt_token_ids if asked else None,
+            token_ids=(choice.token_ids or [])[: added.shown] if asked else None,
+            routed_experts=choice.routed_experts,
+            weight_versions=choice.weight_versions,
+        )
+        return answer, after
