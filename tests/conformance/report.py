@@ -1,6 +1,6 @@
 """Prints how many recorded outputs of `canitoolcall` parse as they are to, beside what it publishes of others.
 
-    python tests/conformance/report.py [--failures] [--family SLUG …] [--fixture ID …] [--engine-only]
+    python tests/conformance/report.py [--failures] [--family SLUG …] [--fixture ID …]
 
 A soft pass differs in whitespace around a text only.
 """
@@ -54,7 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument(
         "--fixture", action="append", metavar="ID", help="these fixtures only, or parts of ids"
     )
-    options.add_argument("--engine-only", action="store_true", help="the engine, not the endpoint")
     given = options.parse_args(arguments)
     fixtures = [
         fixture
@@ -63,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         and any(part in fixture.id for part in given.fixture or [""])
     ]
     counts: Counter[tuple[str, Deltas, Status]] = Counter()
-    with Replay(engine_only=given.engine_only) as replay:
+    with Replay() as replay:
         for fixture in fixtures:
             for deltas in DELTAS:
                 rows = _rows(replay, fixture, deltas)

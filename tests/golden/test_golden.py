@@ -6,54 +6,36 @@ The only differences allowed are `created`, the words of an error, and the peer'
 from __future__ import annotations
 
 import codecs
-import gzip
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from tokenizers import Tokenizer
 from tokenizers.pre_tokenizers import ByteLevel
 
+from .recorded import (
+    CHAT,
+    COMPLETIONS,
+    MODES,
+    RECORDED,
+    TOKENIZERS,
+    Case,
+    Mode,
+    Serve,
+    single_calls,
+    without,
+    without_bytes,
+)
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.conftest import TokenizerFolder
 
-    from tests.conftest import Deploy, Endpoint, TokenizerFolder
-
-CHAT: Final = "/v1/chat/completions/derender"
-COMPLETIONS: Final = "/v1/completions/derender"
-
-Mode = Literal["peer", "exact"]
-MODES: Final[tuple[Mode, ...]] = ("peer", "exact")
-
-RECORDED: Final = {
-    # file: (single calls of chat, of completions, streams)
-    "deepseek-plain": (78, 130, 48),
-    "gemma3-plain": (78, 130, 48),
-    "gptoss-harmony": (78, 130, 48),
-    "llama2-plain": (78, 130, 48),
-    "llama3-plain": (78, 130, 48),
-    "qwen3-hermes": (73, 130, 48),
-    "qwen3-plain": (78, 130, 48),
-}
-TESTED: Final = {
-    # file: (tokenizer, paths)
-    "deepseek-plain": ("deepseek_v3_peer", (CHAT, COMPLETIONS)),
-    "gemma3-plain": ("gemma3", (CHAT, COMPLETIONS)),
-    "gptoss-harmony": ("gptoss", (CHAT, COMPLETIONS)),
-    "llama2-plain": ("llama2", (CHAT, COMPLETIONS)),
-    "llama3-plain": ("llama3_1", (CHAT, COMPLETIONS)),
-    "qwen3-hermes": ("qwen3", (CHAT, COMPLETIONS)),
-    "qwen3-plain": ("qwen3", (CHAT, COMPLETIONS)),
-}
-PARSERS: Final = {"gptoss-harmony": ("openai", "openai_gptoss"), "qwen3-hermes": ("hermes", "qwen3")}
-"""file: parsers that the peer ran with. They are of chat only: completions are plain text with them too."""
 BYTE_LEVEL: Final = ("deepseek_v3", "gptoss", "llama3_1", "qwen3")
 """Tokenizers that write bytes as characters; the others write spaces as U+2581 and bytes as <0x41>."""
 
@@ -62,86 +44,23 @@ SPECIAL: Final = re.compile("<\uff5c[^\uff5c]*\uff5c>")
 """A special token of DeepSeek."""
 
 
-@dataclass(frozen=True)
-class Case:
-    """A recorded single call."""
-
-    file: str
-    name: str
-    path: str
-    request: dict[str, Any]
-    status: int
-    response: dict[str, Any]
-
-    @property
-    def id(self) -> str:
-        return f"{self.file}/{self.name}"
-
-
-def _records(file: str) -> list[dict[str, Any]]:
-    with gzip.open(Path(__file__).with_name(f"{file}.jsonl.gz"), "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
-def _single_calls() -> Iterator[Case]:
-    for file in TESTED:
-        for record in _records(file):
-            if "steps" not in record:
-                values = (record[name] for name in ("name", "path", "request", "status", "response"))
-                yield Case(file, *values)
-
-
 def _choices(case: Case) -> list[dict[str, Any]]:
     """The choices sent, of all responses."""
     responses = case.request.get("generate_responses") or [case.request["generate_response"]]
     return [choice for response in responses for choice in response.get("choices", ())]
 
 
-SINGLE: Final = tuple(_single_calls())
-CASES: Final = tuple(case for case in SINGLE if case.path in TESTED[case.file][1])
-ANSWERED: Final = tuple(case for case in SINGLE if case.status == 200)
+CASES: Final = tuple(single_calls())
+ANSWERED: Final = tuple(case for case in CASES if case.status == 200)
 
 
 def test_every_recorded_call_is_tested() -> None:
-    recorded = {}
-    for file in RECORDED:
-        kinds = Counter("stream" if "steps" in record else record["path"] for record in _records(file))
-        recorded[file] = (kinds.pop(CHAT), kinds.pop(COMPLETIONS), kinds.pop("stream"))
-        assert not kinds
-    assert recorded == RECORDED
-    assert {path.name for path in Path(__file__).parent.glob("*.gz")} == {f"{f}.jsonl.gz" for f in RECORDED}
     tested = Counter((case.file, case.path) for case in CASES)
-    chat = {(file, CHAT): RECORDED[file][0] for file, (_, paths) in TESTED.items() if CHAT in paths}
-    completions = {(file, COMPLETIONS): RECORDED[file][1] for file in TESTED}
+    chat = {(file, CHAT): counts[0] for file, counts in RECORDED.items()}
+    completions = {(file, COMPLETIONS): counts[1] for file, counts in RECORDED.items()}
     assert tested == chat | completions
+    assert {path.name for path in Path(__file__).parent.glob("*.gz")} == {f"{f}.jsonl.gz" for f in RECORDED}
     assert len({case.id for case in CASES}) == len(CASES) == 1451
-
-
-class Serve(Protocol):
-    """An endpoint set up as the peer was."""
-
-    def __call__(self, file: str, mode: Mode, name: str | None = None) -> Endpoint:
-        """The endpoint for a file's calls; with another tokenizer where one is named."""
-
-
-@pytest.fixture
-def serve(deploy: Deploy) -> Serve:
-    """File, mode of logprob bytes → an endpoint set up as the peer was."""
-
-    def endpoint(file: str, mode: Mode, name: str | None = None) -> Endpoint:
-        tools, reasoning = PARSERS.get(file, ("none", "none"))
-        return deploy(
-            name or TESTED[file][0],
-            {
-                "DERENDER_SERVED_MODEL_NAME": "m",
-                "DERENDER_MAX_MODEL_LEN": "40960",
-                "DERENDER_LOGPROB_BYTES": mode,
-                "DERENDER_TOOL_CALL_PARSER": tools,
-                "DERENDER_REASONING_PARSER": reasoning,
-            },
-        )
-
-    return endpoint
 
 
 def _unknown_id_is_refused(case: Case, status: int, body: Any) -> None:
@@ -160,7 +79,7 @@ DEFECTS: Final = {"err-out-of-vocab": _unknown_id_is_refused}
 
 def test_each_defect_is_recorded_with_each_tokenizer() -> None:
     recorded = {(case.name, case.file) for case in CASES if case.name in DEFECTS}
-    assert recorded == {(name, file) for name in DEFECTS for file in TESTED if CHAT in TESTED[file][1]}
+    assert recorded == {(name, file) for name in DEFECTS for file in RECORDED}
 
 
 @pytest.mark.parametrize(
@@ -178,12 +97,12 @@ def test_answers_as_the_peer(case: Case, mode: Mode, serve: Serve) -> None:
         expected = case.response["error"]
         assert (body["error"]["type"], body["error"]["code"]) == (expected["type"], expected["code"])
         return
-    ours, theirs = _without(body, "created"), _without(case.response, "created")
+    ours, theirs = without(body, "created"), without(case.response, "created")
     if case.file == "qwen3-hermes" and case.path == CHAT:
         theirs = _as_answer(theirs)
     if mode == "exact":
         # The peer gives the bytes of the string, [] for a part of a character.
-        ours, theirs = _without_bytes(ours), _without_bytes(theirs)
+        ours, theirs = without_bytes(ours), without_bytes(theirs)
     assert ours == theirs
     # As JSON too: Python holds 1, 1.0 and true to be equal.
     assert json.dumps(ours, sort_keys=True) == json.dumps(theirs, sort_keys=True)
@@ -199,23 +118,13 @@ def _as_answer(response: dict[str, Any]) -> dict[str, Any]:
     return {**response, "choices": choices}
 
 
-def _without(value: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: item for name, item in value.items() if name not in names}
-
-
-def _without_bytes(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_bytes(item) for name, item in value.items() if name != "bytes"}
-    return [_without_bytes(item) for item in value] if isinstance(value, list) else value
-
-
 def _has_chat_logprobs(case: Case) -> bool:
     return case.path == CHAT and any(choice.get("logprobs") for choice in _choices(case))
 
 
 @pytest.mark.parametrize("case", [case for case in ANSWERED if _has_chat_logprobs(case)], ids=attrgetter("id"))
 def test_logprob_bytes_are_the_tokens_own(case: Case, serve: Serve, tokenizer: TokenizerFolder) -> None:
-    name = TESTED[case.file][0].removesuffix("_peer")
+    name = TOKENIZERS[case.file].removesuffix("_peer")
     status, body = serve(case.file, "exact", name).post(case.path, case.request)
     assert status == 200
     definition = _definition(tokenizer(name))

@@ -1,0 +1,128 @@
+"""The recorded answers, and what they were recorded with."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+if TYPE_CHECKING:
+    from tests.conftest import Endpoint
+
+CHAT: Final = "/v1/chat/completions/derender"
+COMPLETIONS: Final = "/v1/completions/derender"
+
+Mode = Literal["peer", "exact"]
+MODES: Final[tuple[Mode, ...]] = ("peer", "exact")
+
+RECORDED: Final = {
+    # file: (single calls of chat, of completions, streams)
+    "deepseek-plain": (78, 130, 48),
+    "gemma3-plain": (78, 130, 48),
+    "gptoss-harmony": (78, 130, 48),
+    "llama2-plain": (78, 130, 48),
+    "llama3-plain": (78, 130, 48),
+    "qwen3-hermes": (73, 130, 48),
+    "qwen3-plain": (78, 130, 48),
+}
+TOKENIZERS: Final = {
+    "deepseek-plain": "deepseek_v3_peer",
+    "gemma3-plain": "gemma3",
+    "gptoss-harmony": "gptoss",
+    "llama2-plain": "llama2",
+    "llama3-plain": "llama3_1",
+    "qwen3-hermes": "qwen3",
+    "qwen3-plain": "qwen3",
+}
+"""File → tokenizer."""
+PARSERS: Final = {"gptoss-harmony": ("openai", "openai_gptoss"), "qwen3-hermes": ("hermes", "qwen3")}
+"""file: parsers that the peer ran with. They are of chat only: completions are plain text with them too."""
+
+
+class Serve(Protocol):
+    """An endpoint set up as the peer was."""
+
+    def __call__(self, file: str, mode: Mode, name: str | None = None) -> Endpoint:
+        """The endpoint for a file's calls; with another tokenizer where one is named."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A recorded single call."""
+
+    file: str
+    name: str
+    path: str
+    request: dict[str, Any]
+    status: int
+    response: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        return f"{self.file}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A recorded stream."""
+
+    file: str
+    name: str
+    path: str
+    steps: list[dict[str, Any]]
+    """Each a `request` without state, a `status`, and a `response`: the chunk."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.file}/{self.name}"
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What all requests have in common."""
+        return without(self.steps[0]["request"], "generate_chunk", "stream")
+
+    @property
+    def chunks(self) -> list[dict[str, Any]]:
+        """The generate chunks."""
+        return [step["request"]["generate_chunk"] for step in self.steps]
+
+
+def records(file: str) -> list[dict[str, Any]]:
+    """The lines of a file."""
+    with gzip.open(Path(__file__).with_name(f"{file}.jsonl.gz"), "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def single_calls() -> list[Case]:
+    """All recorded single calls."""
+    names = ("name", "path", "request", "status", "response")
+    return [
+        Case(file, *(record[name] for name in names))
+        for file in RECORDED
+        for record in records(file)
+        if "steps" not in record
+    ]
+
+
+def streams() -> list[Stream]:
+    """All recorded streams."""
+    return [
+        Stream(file, record["name"], record["path"], record["steps"])
+        for file in RECORDED
+        for record in records(file)
+        if "steps" in record
+    ]
+
+
+def without(value: dict[str, Any], *names: str) -> dict[str, Any]:
+    """An object without some of its fields."""
+    return {name: item for name, item in value.items() if name not in names}
+
+
+def without_bytes(value: Any) -> Any:
+    """JSON without the bytes in log probabilities."""
+    if isinstance(value, dict):
+        return {name: without_bytes(item) for name, item in value.items() if name != "bytes"}
+    return [without_bytes(item) for item in value] if isinstance(value, list) else value

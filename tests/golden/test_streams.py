@@ -1,0 +1,100 @@
+"""Streams answer as the peer did, step by step; and however their ids are cut into chunks, they add up to the
+complete answer.
+
+The only differences allowed are `created`, fields that the peer's chunks lack, and the peer's own defects.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import product
+from operator import attrgetter
+from typing import Any, Final
+
+import pytest
+from tests.streamed import added_up, at_once, groups, one_by_one, whole, whole_response
+
+from .recorded import CHAT, MODES, RECORDED, Mode, Serve, Stream, streams, without, without_bytes
+
+STREAMS: Final = tuple(streams())
+
+
+def test_every_recorded_stream_is_tested() -> None:
+    assert Counter(stream.file for stream in STREAMS) == {file: counts[2] for file, counts in RECORDED.items()}
+    assert all(step["status"] == 200 for stream in STREAMS for step in stream.steps)
+    assert len({stream.id for stream in STREAMS}) == len(STREAMS) == 336
+
+
+DEFECTS: Final = {
+    # Neither the prompt nor the output opened any reasoning; and of an answer other text may wait for a marker.
+    "qwen3-hermes": "reasoning",
+    # What is in no channel of Harmony's is held until the output ends. Here it is shown as it comes.
+    "gptoss-harmony": "content",
+}
+"""File → where the peer's text is; why it is in other chunks (chat only). The texts are compared whole."""
+
+
+def _at_the_end(chunks: list[dict[str, Any]], field: str) -> list[dict[str, Any]]:
+    """With the text of all chunks as content, in the last one."""
+    deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
+    other = "content" if field == "reasoning" else "reasoning"
+    assert all(delta[other] is None for delta in deltas)
+    text = "".join(delta[field] or "" for delta in deltas)
+    moved = [
+        {
+            **chunk,
+            "choices": [
+                {**choice, "delta": {"role": choice["delta"]["role"], "content": None, "reasoning": None}}
+                for choice in chunk["choices"]
+            ],
+        }
+        for chunk in chunks
+    ]
+    moved[-1]["choices"][-1]["delta"]["content"] = text
+    return moved
+
+
+@pytest.mark.parametrize(
+    ("stream", "mode"),
+    list(product(STREAMS, MODES)),
+    ids=[f"{stream.id}/{mode}" for stream, mode in product(STREAMS, MODES)],
+)
+def test_answers_as_the_peer(stream: Stream, mode: Mode, serve: Serve) -> None:
+    ours = one_by_one(serve(stream.file, mode).post, stream.path, stream.request, stream.chunks)
+    theirs = [step["response"] for step in stream.steps]
+    if stream.path == CHAT and stream.file in DEFECTS:
+        ours, theirs = _at_the_end(ours, "content"), _at_the_end(theirs, DEFECTS[stream.file])
+    if mode == "exact":
+        # The peer gives the bytes of the string, [] for a part of a character.
+        ours, theirs = without_bytes(ours), without_bytes(theirs)
+    assert [_comparable(chunk) for chunk in ours] == [_comparable(chunk) for chunk in theirs]
+
+
+def _comparable(chunk: dict[str, Any]) -> dict[str, Any]:
+    assert chunk.get("ec_transfer_params") is None
+    assert all(choice.get("routed_experts") is None for choice in chunk["choices"])
+    choices = [without(choice, "routed_experts") for choice in chunk["choices"]]
+    return {**without(chunk, "created", "ec_transfer_params"), "choices": choices}
+
+
+@pytest.mark.parametrize("stream", STREAMS, ids=attrgetter("id"))
+def test_any_chunks_of_the_same_ids_add_up_to_the_complete_answer(stream: Stream, serve: Serve) -> None:
+    post = serve(stream.file, "exact").post
+    prompt = stream.request["prompt_token_ids"]
+    response = whole_response(stream.chunks)
+    complete = (
+        {"generate_response": response, "prompt_token_ids": prompt}
+        if stream.path == CHAT
+        else {"generate_responses": [response], "prompt_token_ids": [prompt]}
+    )
+    status, answer = post(stream.path, {**stream.request, **complete})
+    assert status == 200
+    expected = whole(answer)
+
+    rng = random.Random(stream.id)
+    length = len(response["choices"][0]["token_ids"])
+    for sizes in ([], [1] * length, [rng.randint(0, 5) for _ in range(rng.randint(1, length))], [length, 0]):
+        chunks = groups(stream.chunks, sizes)
+        assert added_up(one_by_one(post, stream.path, stream.request, chunks)) == expected
+        assert added_up(at_once(post, stream.path, stream.request, chunks, rng.randint(1, 8))) == expected
