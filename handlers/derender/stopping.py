@@ -51,9 +51,7 @@ def drop_stop_token(
 
 
 def may_be_stop_token(token_id: int, client: ClientRequest, manifest: Manifest) -> bool:
-    """Whether `drop_stop_token` may leave out a token by itself, if the generation turns out to end with it."""
-    if client.include_stop_str_in_output:
-        return False
+    """Whether `drop_stop_token` takes a token for what stopped the generation, should it end there."""
     ends = token_id == manifest.eos_token_id or token_id in manifest.stop_token_ids
     return token_id in client.stop_token_ids or (ends and not client.ignore_eos)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -16,13 +15,13 @@ from derender.parsing import (
     CallStart,
     Content,
     Reasoning,
-    dump_state,
     finish,
-    load_state,
     parse,
     read_pieces,
     start,
 )
+from derender.streaming.state import ChoiceState, GenerationState
+from derender.streaming.wire import StateSeal, open_state, seal_state
 
 from .values import MARKS, loads
 
@@ -129,25 +128,29 @@ def prompt_ids(family: Family, prompt: str | None) -> tuple[int, ...]:
 
 
 class Stream:
-    """An output on its way through the engine. Between pieces the state is JSON, as it travels."""
+    """An output on its way through the engine. After each piece the state travels."""
 
     def __init__(self, vocabulary: Vocabulary, parser: Parser, prompt: Sequence[int] = ()) -> None:
         self.vocabulary, self.parser = vocabulary, parser
         self.decoding: DetokenizerState = detokenizer.start(vocabulary, prompt, skip_special_tokens=False)
         self.state: ParserState = start(parser, prompt)
+        self.beginning = ChoiceState(self.decoding, self.state)
+        self.seal = StateSeal(model=2**32 - 1, size=vocabulary.manifest.size, keys=(b"key",))
         self.events: list[Event] = []
         self.size = 0
-        """Bytes of the last state."""
+        """Bytes of the last state, as it travels."""
 
     def feed(self, ids: Sequence[int]) -> None:
         """More ids."""
         pieces, self.decoding = read_pieces(self.vocabulary, self.parser.markers, self.decoding, ids)
         events, state = parse(self.parser, self.state, pieces)
         self.events += events
-        dumped = orjson.dumps(dump_state(self.parser, state))
-        self.state = load_state(self.parser, json.loads(dumped))
-        assert self.state == state
-        self.size = len(dumped)
+        choice = ChoiceState(self.decoding, state)
+        generation = GenerationState("chatcmpl-0123456789abcdef", 1_795_967_522, self.beginning, {0: choice})
+        sealed = seal_state(self.seal, "chat", self.parser, generation)
+        assert open_state(self.seal, "chat", self.parser, sealed) == generation
+        self.state = state
+        self.size = len(orjson.dumps(sealed, default=vars))
 
     def ended(self, *, cut: bool) -> list[Event]:
         """All events, if the output ends here."""

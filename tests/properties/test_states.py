@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import random
+from string import ascii_letters
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -219,13 +221,18 @@ def test_states_of_long_outputs_are_small(family: Family) -> None:
     assert (result.content, result.reasoning) == (output.content, output.reasoning)
 
 
+LETTERS: Final = "".join(random.Random(1).choices(ascii_letters, k=4_000))
+DIGITS: Final = "".join(random.Random(2).choices("123456789", k=6_000))
+"""What compresses badly."""
+
+
 @pytest.mark.parametrize(
     "call",
     [
-        pytest.param('{"arguments": {"a": "' + "x" * 3_000, id="arguments before the name"),
-        pytest.param('{"name": "f", "arguments": "{\\"a\\": ' + "1" * 3_000, id="arguments in a string"),
-        pytest.param('{"name": "f", "arguments": [' + "1, " * 1_000, id="arguments that are none"),
-        pytest.param('{"note": "' + "x" * 3_000, id="another key before the name"),
+        pytest.param(f'{{"arguments": {{"a": "{LETTERS}', id="arguments before the name"),
+        pytest.param(f'{{"name": "f", "arguments": "{{\\"a\\": {DIGITS}', id="arguments in a string"),
+        pytest.param(f'{{"name": "f", "arguments": [{", ".join(DIGITS)}', id="arguments that are none"),
+        pytest.param(f'{{"note": "{LETTERS}', id="another key before the name"),
     ],
 )
 def test_what_has_to_be_kept_makes_a_state_large(call: str) -> None:

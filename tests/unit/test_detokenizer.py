@@ -479,3 +479,40 @@ def test_the_library_shows_a_replacement_character_that_the_model_wrote() -> Non
     ids = [id_of(tokenizer, "hello"), id_of(tokenizer, "\ufffd")]
     text, state = detokenize(library(tokenizer, special_token_ids=(0, 1)), DetokenizerState(), ids)
     assert (text, state.unread) == ("hello \ufffd", 0)
+
+
+RUNS: Final = st.lists(
+    st.tuples(st.sampled_from([0x80, 0xBF, 0xC3, 0xE2, 0xF0, 0xFF, 0x9F, 0x98, 0x41]), st.integers(1, 400)),
+    max_size=5,
+)
+"""Bytes, most of which end no character, many times."""
+
+
+@pytest.mark.parametrize("name", ["bytes_vocabulary", "stripping_vocabulary"])
+@given(runs=RUNS, cuts=cuts, prompt=st.lists(st.sampled_from([0xE2, 0x88, 0xF0, 0x41]), max_size=3))
+def test_garbage_is_held_up_to_a_bound_however_it_comes(
+    request: pytest.FixtureRequest, name: str, runs: list[tuple[int, int]], cuts: list[int], prompt: list[int]
+) -> None:
+    vocabulary: Vocabulary = request.getfixturevalue(name)
+    first = S.BYTE if vocabulary.byte_tokens else 0
+    token_ids = [first + byte for byte, count in runs for _ in range(count)]
+    begin = start(vocabulary, [first + byte for byte in prompt])
+    whole, last = detokenize(vocabulary, begin, token_ids)
+    for parts in ([[token_id] for token_id in token_ids], split(token_ids, cuts)):
+        text, state = "", begin
+        for part in parts:
+            more, state = detokenize(vocabulary, state, part)
+            text += more
+            assert len(state.pending) <= 256
+        assert (text, state) == (whole, last)
+
+
+def test_of_garbage_all_but_the_bound_is_shown(
+    bytes_vocabulary: Vocabulary, stripping_vocabulary: Vocabulary
+) -> None:
+    text, state = detokenize(bytes_vocabulary, DetokenizerState(), [0x80] * 257 + [0xE2])
+    assert (text, state.pending) == (REPLACEMENT * 257, b"\xe2")
+    text, state = detokenize(stripping_vocabulary, DetokenizerState(), [S.BYTE + 0x80] * 300)
+    assert (text, len(state.pending)) == (REPLACEMENT * 44, 256)
+    text, _ = detokenize(stripping_vocabulary, state, [S.BANG])
+    assert text == REPLACEMENT * 256 + "!"

@@ -250,11 +250,11 @@ def said(generation: AnyGeneration, state: ChoiceState, choice: ChunkChoice) -> 
         kept, stop_reason = drop_stop_token(
             visible, choice.finish_reason, choice.stop_reason, client, vocabulary.manifest
         )
+        if uncut and len(kept) < len(visible) and visible[-1] not in vocabulary.special:
+            # As it was generated: only a control token that ended it is no text.
+            kept = visible
     elif visible and may_be_stop_token(visible[-1], client, vocabulary.manifest):
         kept, held_token = visible[:-1], visible[-1]
-    if uncut and len(kept) < len(visible) and visible[-1] not in vocabulary.special:
-        # As it was generated: only a control token that ended it is no text.
-        kept, held_token = visible, None
 
     strings = client.stop
     if isinstance(choice.stop_reason, str) and choice.stop_reason not in strings:

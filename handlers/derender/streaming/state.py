@@ -27,7 +27,7 @@ class ChoiceState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     parsing: ParserState | None = None
     """Where parsing is; None without a parser."""
     held_token: TokenId | None = None
-    """The last id, if it is left out should the generation turn out to have ended with it."""
+    """The last id, if it is what stopped the generation should it end there."""
     held: tuple[Piece, ...] = ()
     """Text that may become a stop string."""
     exempt: Count = 0

@@ -1,0 +1,80 @@
+"""Several chunks at once as server-sent events."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..support import CHAT, COMPLETIONS, B
+from .support import ASKED, chunk
+
+if TYPE_CHECKING:
+    from ..support import Client
+
+HELLO, WORLD = int(B.HELLO), int(B.WORLD)
+both = pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
+ACCEPT = {"accept": "text/event-stream", "content-type": "application/json", "accept-encoding": "gzip"}
+
+
+def events(client: Client, path: str, body: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Types and data of the events."""
+    answer = client.send(path, json.dumps({"stream": True, **body}).encode(), headers=ACCEPT)
+    assert answer.status == 200, answer.body
+    assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-store"
+    *blocks, end = answer.body.decode().split("\n\n")
+    assert end == ""
+    found = []
+    for block in blocks:
+        *kind, data = block.split("\n")
+        assert data.startswith("data: ")
+        text = data.removeprefix("data: ")
+        found.append(("".join(kind), text if text == "[DONE]" else json.loads(text)))
+    return found
+
+
+@both
+def test_a_generation_in_one_call(client: Client, path: str) -> None:
+    sent = {"generate_chunks": [chunk([HELLO]), chunk([WORLD], "stop")]}
+    *chunks, done = events(client, path, sent)
+    assert done == ("", "[DONE]")
+    expected = client.post(path, {"stream": True, **sent}).json["chunks"]
+    created = [each.pop("created") for _, each in chunks] + [each.pop("created") for each in expected]
+    assert max(created) - min(created) < 60
+    assert chunks == [("", each) for each in expected]
+
+
+@both
+def test_what_is_not_finished_ends_with_its_state(client: Client, path: str) -> None:
+    first, (kind, state) = events(client, path, {"generate_chunks": [chunk([HELLO])]})
+    assert first[0] == ""
+    assert kind == "event: stream_state"
+    *_, done = events(client, path, {"generate_chunks": [chunk([WORLD], "stop")], "stream_state": state})
+    assert done == ("", "[DONE]")
+
+
+@both
+def test_a_generation_is_finished_when_all_its_choices_are(client: Client, path: str) -> None:
+    asked = {ASKED[path]: {"n": 2}}
+    *_, (kind, state) = events(client, path, {"generate_chunks": [chunk([HELLO], "stop")], **asked})
+    assert kind == "event: stream_state"
+    chunks = [chunk([HELLO], index=1), chunk([], "length", index=1)]
+    *_, done = events(client, path, {"generate_chunks": chunks, "stream_state": state, **asked})
+    assert done == ("", "[DONE]")
+
+
+@both
+def test_only_several_chunks_can_be_events(client: Client, path: str) -> None:
+    body = {"stream": True, "generate_chunk": chunk([HELLO])}
+    answer = client.send(path, json.dumps(body).encode(), headers=ACCEPT)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json.keys() == {"chunk", "stream_state"}
+
+
+@both
+def test_a_mistake_is_an_error_as_ever(client: Client, path: str) -> None:
+    answer = client.send(path, b'{"stream": true, "generate_chunks": []}', headers=ACCEPT)
+    assert answer.status == 400
+    assert answer.error["param"] == "generate_chunks"
