@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import time
-import traceback
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,7 +15,7 @@ from . import __version__
 from .body import read_body
 from .chat import derender_chat
 from .completions import derender_completion
-from .errors import DerenderError
+from .errors import DerenderError, unexpected
 from .events import DONE, EVENT_STREAM, dumps, event
 from .protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
 from .protocol.openai import Error, ErrorResponse, Model, ModelList, Version
@@ -32,11 +30,10 @@ if TYPE_CHECKING:
     from .model import ServedModel
     from .protocol.base import WireModel
     from .protocol.stream import StreamRequest
+    from .relay import Relay
     from .streaming import Derendered
 
 __all__ = ["create_app"]
-
-logger = logging.getLogger("derender")
 
 GZIP_FROM: Final = 16 * 1024
 """Responses from this many bytes on are compressed where the client accepts it."""
@@ -47,18 +44,26 @@ RequestT = TypeVar("RequestT", bound="WireModel")
 StreamT = TypeVar("StreamT", bound="StreamRequest")
 
 
-def create_app(model: ServedModel, *, max_body_bytes: int) -> FastAPI:
+def create_app(model: ServedModel, *, max_body_bytes: int, relay: Relay | None = None) -> FastAPI:
     """The application that serves one model.
 
     Args:
         model: The model, loaded.
         max_body_bytes: Largest request body, after decompression.
+        relay: What is relayed, and from where; None for no relay.
     """
+    lifespan = None
+    if relay is not None:
+        # Only who relays pays for an HTTP client.
+        from .relay.routes import add_routes, client_lifespan
+
+        lifespan = client_lifespan(relay)
     app = FastAPI(
         title="derender",
         version=__version__,
         summary="Token ids into OpenAI responses.",
         redirect_slashes=False,
+        lifespan=lifespan,
     )
     app.add_middleware(GZipMiddleware, minimum_size=GZIP_FROM, compresslevel=GZIP_LEVEL)
     app.add_exception_handler(DerenderError, _derender_error)
@@ -93,7 +98,7 @@ def create_app(model: ServedModel, *, max_body_bytes: int) -> FastAPI:
             return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
         except BaseException as error:
             if isinstance(error, Exception) or is_panic(error):
-                raise _unexpected(error) from None
+                raise unexpected(error) from None
             raise
 
     @app.post("/v1/chat/completions/derender", summary="Derender a chat completion")
@@ -133,6 +138,8 @@ def create_app(model: ServedModel, *, max_body_bytes: int) -> FastAPI:
     async def version() -> Response:
         return _json(Version(version=__version__))
 
+    if relay is not None:
+        add_routes(app, model, relay, max_body_bytes=max_body_bytes)
     return app
 
 
@@ -151,25 +158,18 @@ def _chunks(request: Request, wanted: StreamRequest, derendered: Derendered[Wire
     return Response(b"".join(events), media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
 
 
-def _error(message: str, kind: str, param: str | None, status: int) -> Response:
-    return _json(ErrorResponse(error=Error(message=message, type=kind, param=param, code=status)), status)
-
-
 async def _derender_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, DerenderError)
-    return _error(error.message, error.type, error.param, error.status)
+    response = _json(error.envelope, error.status)
+    if error.retry_after is not None:
+        response.headers["retry-after"] = error.retry_after
+    return response
 
 
 async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = HTTPStatus(error.status_code).phrase.replace(" ", "").removesuffix("Error") + "Error"
-    response = _error(str(error.detail), kind, None, error.status_code)
+    content = Error(message=str(error.detail), type=kind, param=None, code=error.status_code)
+    response = _json(ErrorResponse(error=content), error.status_code)
     response.headers.update(error.headers or {})
     return response
-
-
-def _unexpected(error: BaseException) -> HTTPException:
-    # Only where it happened: the message, and what the lines work on, may be what was generated.
-    places = "".join(traceback.format_tb(error.__traceback__))
-    logger.error("unexpected %s\n%s", type(error).__name__, places)
-    return HTTPException(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .choices import decode_choices, usage
+from .choices import decode_choices, prompt_ids, usage
 from .columns import read_columns
 from .limits import check_prompt_token_ids, check_response
 from .messages import check_chat_request, finish_reason, parse_message, request_parser
@@ -42,7 +42,7 @@ def derender_chat(request: ChatDerenderRequest, model: ServedModel, created: int
     decoded = decode_choices(
         model.vocabulary, response, request.prompt_token_ids, client, parser.grammar if parser else None
     )
-    prompt = response.prompt_token_ids if request.prompt_token_ids is None else request.prompt_token_ids
+    prompt = prompt_ids(request.prompt_token_ids, response)
     choices: list[ChatChoice] = []
     for choice, entries in zip(decoded, columns, strict=True):
         generated = choice.generated

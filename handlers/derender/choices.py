@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from .parsing.grammar import Grammar
     from .parsing.pieces import Piece
     from .protocol.derender import ClientRequest
-    from .protocol.generate import GenerateChoice, GenerateResponse
+    from .protocol.generate import GenerateChoice, GenerateChunk, GenerateResponse
     from .stopping import StopReason
     from .vocabulary import Vocabulary
 
     Read = Callable[[DetokenizerState, Sequence[int]], tuple[list[Piece], DetokenizerState]]
     """Decodes ids, as the next of an output."""
 
-__all__ = ["DecodedChoice", "Read", "decode_choices", "reader", "usage"]
+__all__ = ["DecodedChoice", "Read", "decode_choices", "prompt_ids", "reader", "usage"]
 
 
 class DecodedChoice(NamedTuple):
@@ -38,6 +38,13 @@ class DecodedChoice(NamedTuple):
     def text(self) -> str:
         """Its text, where no markers are looked for."""
         return "".join(map(str, self.pieces))
+
+
+def prompt_ids(
+    given: Sequence[int] | None, generated: GenerateResponse | GenerateChunk
+) -> Sequence[int] | None:
+    """The prompt as the request gives it, or else as the generate server does."""
+    return generated.prompt_token_ids if given is None else given
 
 
 def decode_choices(
@@ -56,7 +63,7 @@ def decode_choices(
         client: What the client asked.
         grammar: What parses them, for the markers that it looks for.
     """
-    prompt = response.prompt_token_ids if prompt_token_ids is None else prompt_token_ids
+    prompt = prompt_ids(prompt_token_ids, response)
     # All choices continue the same prompt.
     state = start(vocabulary, prompt, skip_special_tokens=client.skip_special_tokens)
 

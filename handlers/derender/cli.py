@@ -90,14 +90,17 @@ def _serve(options: argparse.Namespace) -> int:
     model = load_model(settings)
     try:
         import uvicorn
-    except ModuleNotFoundError:
-        print("derender: serve needs uvicorn: pip install 'derender[serve]'", file=sys.stderr)
+
+        if settings.relay is not None:
+            import httpx  # noqa: F401 - only the relay asks others
+    except ModuleNotFoundError as error:
+        print(f"derender: serve needs {error.name}: pip install 'derender[serve]'", file=sys.stderr)
         return 1
     # The application is imported late: the other commands do without it.
     from .app import create_app
 
     uvicorn.run(
-        create_app(model, max_body_bytes=settings.max_body_bytes),
+        create_app(model, max_body_bytes=settings.max_body_bytes, relay=settings.relay),
         host=options.host,
         port=options.port,
         access_log=False,

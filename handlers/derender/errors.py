@@ -1,30 +1,54 @@
-"""What can be wrong with a request, each with its HTTP status (protocol/README.md, "Errors")."""
+"""What can be wrong with a request, or with who is asked for it, each with its HTTP status.
+
+protocol/README.md, "Errors"; relay/README.md, "Faults".
+"""
 
 from __future__ import annotations
 
+import logging
+import traceback
 from http import HTTPStatus
-from typing import ClassVar
+from typing import Final
+
+from .protocol.openai import Error, ErrorResponse
 
 __all__ = [
+    "BadGateway",
     "BadRequest",
     "DerenderError",
+    "GatewayTimeout",
+    "InternalError",
     "InvalidRequest",
     "ModelNotFound",
     "RequestTooLarge",
     "UnsupportedEncoding",
+    "UpstreamNotFound",
+    "UpstreamRefusal",
+    "unexpected",
 ]
+
+logger = logging.getLogger("derender")
 
 
 class DerenderError(Exception):
     """A request that can't be answered. The message says what to change and holds no generated content."""
 
-    status: ClassVar[HTTPStatus]
-    type: ClassVar[str]
+    status: HTTPStatus
+    type: str
+    retry_after: str | None = None
+    """When to ask again, as the header of that name says it."""
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.param = param
+
+    @property
+    def envelope(self) -> ErrorResponse:
+        """The error, as clients get it."""
+        return ErrorResponse(
+            error=Error(message=self.message, type=self.type, param=self.param, code=self.status)
+        )
 
 
 class BadRequest(DerenderError):  # noqa: N818 - the name is the status
@@ -48,6 +72,13 @@ class ModelNotFound(DerenderError):  # noqa: N818
     type = "NotFoundError"
 
 
+class UpstreamNotFound(DerenderError):  # noqa: N818
+    """No such upstream here."""
+
+    status = HTTPStatus.NOT_FOUND
+    type = "NotFoundError"
+
+
 class RequestTooLarge(DerenderError):  # noqa: N818
     """More bytes than are accepted."""
 
@@ -60,3 +91,50 @@ class UnsupportedEncoding(DerenderError):  # noqa: N818
 
     status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
     type = "UnsupportedMediaTypeError"
+
+
+class InternalError(DerenderError):
+    """A fault of derender's own."""
+
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    type = "InternalServerError"
+
+
+class BadGateway(DerenderError):  # noqa: N818
+    """An upstream can't be reached, fails, or says what can't be understood."""
+
+    status = HTTPStatus.BAD_GATEWAY
+    type = "BadGatewayError"
+
+
+class GatewayTimeout(DerenderError):  # noqa: N818
+    """An upstream is silent for too long."""
+
+    status = HTTPStatus.GATEWAY_TIMEOUT
+    type = "GatewayTimeoutError"
+
+
+class UpstreamRefusal(DerenderError):  # noqa: N818
+    """An upstream refuses the request for a reason that is the client's to know."""
+
+    TYPES: Final = {
+        HTTPStatus.BAD_REQUEST: BadRequest.type,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE: RequestTooLarge.type,
+        HTTPStatus.UNPROCESSABLE_ENTITY: "UnprocessableEntityError",
+        HTTPStatus.TOO_MANY_REQUESTS: "RateLimitError",
+    }
+    """The statuses that are passed on, and the types of error that they are."""
+
+    def __init__(self, status: HTTPStatus, message: str, *, retry_after: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.type = self.TYPES[status]
+        self.retry_after = retry_after
+
+
+def unexpected(error: BaseException) -> InternalError:
+    """What a client is told of a fault of derender's own; where it happened is logged."""
+    # Only where: the message, and what the lines work on, may be what was generated.
+    places = "".join(traceback.format_tb(error.__traceback__))
+    logger.error("unexpected %s\n%s", type(error).__name__, places)
+    return InternalError("internal error")

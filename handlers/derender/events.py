@@ -6,11 +6,15 @@ from typing import Final
 
 import orjson
 
-__all__ = ["DONE", "EVENT_STREAM", "dumps", "event"]
+__all__ = ["DONE", "EVENT_STREAM", "KEEP_ALIVE", "STREAM_HEADERS", "dumps", "event"]
 
 EVENT_STREAM: Final = "text/event-stream"
+STREAM_HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
+"""Nothing on the way is to keep a stream, or to wait for more of it."""
 DONE: Final = b"data: [DONE]\n\n"
 """What ends a stream of the OpenAI API."""
+KEEP_ALIVE: Final = b": keep-alive\n\n"
+"""A comment: clients pass it over, and what is between knows that the stream is not dead."""
 
 
 def dumps(content: object) -> bytes:

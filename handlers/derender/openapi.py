@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
+from .events import EVENT_STREAM
 from .protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
 from .protocol.openai import (
     ChatCompletion,
+    ChatCompletionChunk,
     ChatLogprobs,
     CompletionLogprobs,
     ErrorResponse,
     ModelList,
     TextCompletion,
+    TextCompletionChunk,
     Version,
+)
+from .protocol.stream import (
+    ChatChunk,
+    ChatChunks,
+    ChatStreamRequest,
+    CompletionChunk,
+    CompletionChunks,
+    CompletionStreamRequest,
+    StreamState,
+)
+from .relay.requests import (
+    ChatRelayRequest,
+    ClientChatRequest,
+    ClientCompletionRequest,
+    CompletionRelayRequest,
 )
 
 if TYPE_CHECKING:
@@ -32,26 +50,100 @@ tokens by id. Post what it returned, with the client's request if there is one, 
 
 Every answer that is no success is `{"error": {"message", "type", "param", "code"}}`; the message says what to
 change. Bodies may be gzipped (`Content-Encoding: gzip`), and large answers are where the client accepts it.
+
+With `"stream": true`, post each event of the generate server's stream as `generate_chunk`, with the
+`stream_state` of the last answer (null first), and get a chunk of the OpenAI stream; or post several as
+`generate_chunks`, and get as many, as server-sent events where the client accepts those.
 """
 _GENERATED: Final = {
     "request_id": "cmpl-7f3a",
     "choices": [{"index": 0, "token_ids": [9707, 11, 1879, 0, 151645], "finish_reason": "stop"}],
 }
-_OPERATIONS: Final[dict[tuple[str, str], tuple[type[WireModel] | None, type[WireModel], Any]]] = {
-    ("/v1/chat/completions/derender", "post"): (
-        ChatDerenderRequest,
-        ChatCompletion,
-        {"generate_response": _GENERATED, "prompt_tokens": 7, "chat_request": {"messages": []}},
-    ),
-    ("/v1/completions/derender", "post"): (
-        CompletionDerenderRequest,
-        TextCompletion,
-        {"generate_responses": [_GENERATED], "prompt_tokens": [7]},
-    ),
-    ("/v1/models", "get"): (None, ModelList, None),
-    ("/version", "get"): (None, Version, None),
+_CHUNK: Final = {
+    "request_id": "cmpl-7f3a",
+    "choices": [{"index": 0, "token_ids": [9707], "finish_reason": None}],
 }
-"""Path and method → request model, response model, example request."""
+
+
+class _Operation(NamedTuple):
+    """What goes in and out of a route."""
+
+    requests: tuple[type[WireModel], ...]
+    """Any one of these."""
+    answers: tuple[type[WireModel], ...]
+    events: tuple[type[WireModel], ...] = ()
+    """What is sent as server-sent events, if the client accepts those."""
+    examples: Any = None
+    """Name → request."""
+
+
+_OPERATIONS: Final = {
+    ("/v1/chat/completions/derender", "post"): _Operation(
+        (ChatDerenderRequest, ChatStreamRequest),
+        (ChatCompletion, ChatChunk, ChatChunks),
+        (ChatCompletionChunk, StreamState),
+        {
+            "complete": {"generate_response": _GENERATED, "prompt_tokens": 7, "chat_request": {"messages": []}},
+            "streamed": {
+                "stream": True,
+                "generate_chunk": _CHUNK,
+                "stream_state": None,
+                "chat_request": {"messages": []},
+            },
+        },
+    ),
+    ("/v1/completions/derender", "post"): _Operation(
+        (CompletionDerenderRequest, CompletionStreamRequest),
+        (TextCompletion, CompletionChunk, CompletionChunks),
+        (TextCompletionChunk, StreamState),
+        {
+            "complete": {"generate_responses": [_GENERATED], "prompt_tokens": [7]},
+            "streamed": {"stream": True, "generate_chunk": _CHUNK, "stream_state": None},
+        },
+    ),
+    ("/v1/models", "get"): _Operation((), (ModelList,)),
+    ("/version", "get"): _Operation((), (Version,)),
+}
+"""Path and method → what goes in and out."""
+_GENERATE: Final = {
+    "request_id": "cmpl-7f3a",
+    "token_ids": [151644, 872, 198],
+    "sampling_params": {"max_tokens": 512},
+}
+_MESSAGES: Final = {"messages": [{"role": "user", "content": "Say hello"}]}
+_RELAYED: Final = {
+    ("/v1/chat/completions/derender/relay", "post"): _Operation(
+        (ChatRelayRequest,),
+        (ChatCompletion,),
+        (ChatCompletionChunk,),
+        {
+            "complete": {"generate_request": _GENERATE, "chat_request": _MESSAGES},
+            "streamed": {"generate_request": _GENERATE, "chat_request": {**_MESSAGES, "stream": True}},
+        },
+    ),
+    ("/v1/completions/derender/relay", "post"): _Operation(
+        (CompletionRelayRequest,),
+        (TextCompletion,),
+        (TextCompletionChunk,),
+        {
+            "complete": {"generate_request": _GENERATE},
+            "streamed": {"generate_request": _GENERATE, "completion_request": {"stream": True}},
+        },
+    ),
+    ("/v1/chat/completions", "post"): _Operation(
+        (ClientChatRequest,),
+        (ChatCompletion,),
+        (ChatCompletionChunk,),
+        {"complete": _MESSAGES, "streamed": {**_MESSAGES, "stream": True}},
+    ),
+    ("/v1/completions", "post"): _Operation(
+        (ClientCompletionRequest,),
+        (TextCompletion,),
+        (TextCompletionChunk,),
+        {"complete": {"prompt": "Once"}, "streamed": {"prompt": "Once", "stream": True}},
+    ),
+}
+"""The same of the routes that relay, of which an application has none, some or all."""
 _ALSO: Final = (ChatLogprobs, CompletionLogprobs, ErrorResponse)
 """What the others refer to, or every operation answers with."""
 _ERRORS: Final = {
@@ -61,6 +153,12 @@ _ERRORS: Final = {
     "415": "A content encoding other than gzip.",
     "500": "A fault of derender's own.",
 }
+_UPSTREAM_ERRORS: Final = {
+    "422": "Refused by an upstream, as 400, 413 and 429 may be.",
+    "429": "Refused by an upstream: too many requests.",
+    "502": "An upstream can't be reached, fails, or says what can't be understood.",
+    "504": "An upstream is silent for too long.",
+}
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
@@ -69,25 +167,40 @@ def describe(app: FastAPI) -> dict[str, Any]:
         title=app.title, version=app.version, summary=app.summary, routes=app.routes, description=_ABOUT
     )
     modes: list[tuple[type[WireModel], JsonSchemaMode]] = [(model, "serialization") for model in _ALSO]
-    for request, response, _ in _OPERATIONS.values():
-        modes += [(request, "validation")] if request is not None else []
-        modes.append((response, "serialization"))
-    _, schemas = models_json_schema(modes, ref_template="#/components/schemas/{model}")
+    operations = {
+        **_OPERATIONS,
+        **{route: operation for route, operation in _RELAYED.items() if route[0] in document["paths"]},
+    }
+    for operation in operations.values():
+        modes += [(model, "validation") for model in operation.requests]
+        modes += [(model, "serialization") for model in (*operation.answers, *operation.events)]
+    unique = list(dict.fromkeys(modes))
+    _, schemas = models_json_schema(unique, ref_template="#/components/schemas/{model}")
     document.setdefault("components", {}).setdefault("schemas", {}).update(schemas["$defs"])
-    for (path, method), (request, response, example) in _OPERATIONS.items():
-        operation = document["paths"][path][method]
-        operation["responses"]["200"]["content"] = _content(response)
-        if request is not None:
-            operation["requestBody"] = {"required": True, "content": _content(request, example)}
-            operation["responses"] |= {
-                status: {"description": text, "content": _content(ErrorResponse)}
-                for status, text in _ERRORS.items()
+    for (path, method), operation in operations.items():
+        described = document["paths"][path][method]
+        content = {"application/json": _schema(operation.answers)}
+        if operation.events:
+            content[EVENT_STREAM] = _schema(operation.events)
+        described["responses"]["200"]["content"] = content
+        if operation.requests:
+            body = {**_schema(operation.requests), "examples": _named(operation.examples)}
+            described["requestBody"] = {"required": True, "content": {"application/json": body}}
+            error = {"application/json": _schema((ErrorResponse,))}
+            described["responses"] |= {
+                status: {"description": text, "content": error}
+                for status, text in {
+                    **_ERRORS,
+                    **(_UPSTREAM_ERRORS if (path, method) in _RELAYED else {}),
+                }.items()
             }
     return document
 
 
-def _content(model: type[WireModel], example: Any = None) -> dict[str, Any]:
-    content: dict[str, Any] = {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}
-    if example is not None:
-        content["example"] = example
-    return {"application/json": content}
+def _schema(models: tuple[type[WireModel], ...]) -> dict[str, Any]:
+    options = [{"$ref": f"#/components/schemas/{model.__name__}"} for model in models]
+    return {"schema": options[0] if len(options) == 1 else {"anyOf": options}}
+
+
+def _named(examples: dict[str, Any]) -> dict[str, Any]:
+    return {name: {"value": example} for name, example in examples.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 from .limits import Limits
 from .logprobs import LogprobWriter
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .logprobs import LogprobBytes
     from .model import ToolCallDeltas
     from .parsing import Parsers
+    from .relay import Relay, Upstream
     from .vocabulary import Manifest, Vocabulary
 
 __all__ = ["Settings", "SettingsError", "default_layer", "load_model"]
@@ -33,6 +34,8 @@ AUTO: Final = "auto"
 NO_PARSER: Final = "none"
 LEAST_KEY: Final = 16
 """Characters of the shortest key that is accepted."""
+MOST_SECONDS: Final = 86_400
+"""Longest time to wait for something."""
 DEFAULT_MAX_MODEL_LEN: Final = 131_072
 """Where neither a setting nor the layer says: the longest context in common use."""
 
@@ -69,6 +72,14 @@ class Settings:
     """How a stream gives a tool call: `fragments` of its arguments as they come, or the `complete` call."""
     state_keys: tuple[str, ...] = field(default=(), repr=False)
     """Secrets that states of streams are authenticated with: the first signs, all are accepted."""
+    upstreams: tuple[Upstream, ...] = ()
+    """Generate servers that the relay asks; the first is the default. None: there is no relay."""
+    render_url: Upstream | None = None
+    """The service that renders clients' requests for the relay."""
+    upstream_timeout: float = 120
+    """Seconds without a byte after which an upstream is given up."""
+    upstream_connect_timeout: float = 5
+    """Seconds in which a connection to an upstream must be made."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -96,6 +107,23 @@ class Settings:
             reasoning_parser=_parser(given, "reasoning_parser", REASONING_PARSERS),
             tool_call_deltas=_one_of(given, "tool_call_deltas", ("fragments", "complete")),
             state_keys=_keys(given, "state_key"),
+            **_upstreams(given, environment),
+            upstream_timeout=_seconds(given, "upstream_timeout", cls.upstream_timeout),
+            upstream_connect_timeout=_seconds(given, "upstream_connect_timeout", cls.upstream_connect_timeout),
+        )
+
+    @property
+    def relay(self) -> Relay | None:
+        """Who the relay asks, if there is one."""
+        if not self.upstreams:
+            return None
+        from .relay import Relay
+
+        return Relay(
+            self.upstreams,
+            self.render_url,
+            timeout=self.upstream_timeout,
+            connect_timeout=self.upstream_connect_timeout,
         )
 
 
@@ -197,6 +225,45 @@ def _integer(given: Mapping[str, str], name: str, default: int, *, least: int) -
     if value < least:
         raise SettingsError(f"DERENDER_{name.upper()} is {text!r}; it may be an integer from {least} on")
     return value
+
+
+def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
+    text = given.get(name)
+    if text is None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value <= MOST_SECONDS:
+        raise SettingsError(
+            f"DERENDER_{name.upper()} is {text[:100]!r}; it may be a number of seconds, more than 0 and up to "
+            f"{MOST_SECONDS:,}"
+        )
+    return value
+
+
+class _Upstreams(TypedDict):
+    upstreams: tuple[Upstream, ...]
+    render_url: Upstream | None
+
+
+def _upstreams(given: Mapping[str, str], environment: Mapping[str, str]) -> _Upstreams:
+    if "upstreams" not in given:
+        if "render_url" in given:
+            raise SettingsError("DERENDER_RENDER_URL needs DERENDER_UPSTREAMS, which is not set")
+        return {"upstreams": (), "render_url": None}
+    # Only who relays pays for the import.
+    from .relay.upstreams import read_upstream, read_upstreams
+
+    name = "upstreams"
+    try:
+        upstreams = read_upstreams(given[name], environment)
+        name = "render_url"
+        render = read_upstream("render", given[name], environment) if name in given else None
+    except ValueError as error:
+        raise SettingsError(f"DERENDER_{name.upper()}: {error}") from None
+    return {"upstreams": upstreams, "render_url": render}
 
 
 def _one_of(given: Mapping[str, str], name: str, words: tuple[_Word, ...]) -> _Word:

@@ -135,6 +135,12 @@ def test_a_bad_setting_ends_serve(capsys: pytest.CaptureFixture[str], monkeypatc
     assert "DERENDER_MAX_LOGPROBS" in capsys.readouterr().err
 
 
+def test_a_bad_upstream_ends_serve(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DERENDER_UPSTREAMS", "http://a")
+    assert main(["serve"]) == 1
+    assert capsys.readouterr().err.startswith("derender: DERENDER_UPSTREAMS: ")
+
+
 def test_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 import msgspec
@@ -12,7 +13,8 @@ from pydantic import TypeAdapter
 from derender.protocol.base import WireModel
 from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
 from derender.protocol.generate import LogprobEntry
-from derender.protocol.reading import read
+from derender.protocol.reading import read_either
+from derender.protocol.stream import ChatStreamRequest, CompletionStreamRequest
 
 from .support import CHAT, COMPLETIONS, B, generated, places
 from .support import at as value_at
@@ -22,9 +24,9 @@ if TYPE_CHECKING:
 
     from .support import Client
 
-REQUESTS: Final[dict[str, type[WireModel]]] = {
-    CHAT: ChatDerenderRequest,
-    COMPLETIONS: CompletionDerenderRequest,
+REQUESTS: Final[dict[str, dict[str, type[WireModel]]]] = {
+    CHAT: {"complete": ChatDerenderRequest, "streamed": ChatStreamRequest},
+    COMPLETIONS: {"complete": CompletionDerenderRequest, "streamed": CompletionStreamRequest},
 }
 
 
@@ -128,15 +130,24 @@ def test_answers_and_errors_are_described(document: dict[str, Any], path: str) -
     assert {"200", "400", "404", "413", "415"} <= set(responses)
     for status, response in responses.items():
         assert response["description"]
-        schema = response["content"]["application/json"]["schema"]
-        target = resolve(document, schema["$ref"])
-        assert ("error" in target["properties"]) == (status != "200")
+        for content in response["content"].values():
+            for target in targets(document, content["schema"]):
+                assert ("error" in target["properties"]) == (status != "200")
+
+
+def targets(document: dict[str, Any], schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a schema, or any one of several, refers to."""
+    return [resolve(document, option["$ref"]) for option in schema.get("anyOf", [schema])]
 
 
 @pytest.mark.parametrize("path", REQUESTS)
-def test_the_example_request_is_valid(document: dict[str, Any], path: str) -> None:
-    example = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
-    read(REQUESTS[path], json.dumps(example).encode())
+def test_the_example_requests_are_valid(document: dict[str, Any], path: str) -> None:
+    examples = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["examples"]
+    complete, streamed = REQUESTS[path].values()
+    assert examples.keys() == REQUESTS[path].keys()
+    for name, example in examples.items():
+        request = read_either(complete, streamed, json.dumps(example["value"]).encode())
+        assert isinstance(request, REQUESTS[path][name])
 
 
 def models_within(annotation: Any) -> Iterator[type[WireModel]]:
@@ -152,7 +163,7 @@ def models_within(annotation: Any) -> Iterator[type[WireModel]]:
 @pytest.mark.parametrize("path", REQUESTS)
 def test_examples_of_fields_are_valid(document: dict[str, Any], path: str) -> None:
     checked = 0
-    for model in models_within(REQUESTS[path]):
+    for model in chain.from_iterable(map(models_within, REQUESTS[path].values())):
         schema = document["components"]["schemas"][model.__name__]
         for name, field in model.model_fields.items():
             described = schema["properties"][name]
@@ -169,14 +180,25 @@ def test_examples_of_fields_are_valid(document: dict[str, Any], path: str) -> No
 
 
 def test_an_answer_has_the_fields_that_are_described(client: Client, document: dict[str, Any]) -> None:
-    chat = client.chat({"generate_response": generated([int(B.HELLO)])}).json
-    completion = client.completions({"generate_responses": [generated([int(B.HELLO)])]}).json
-    for path, answer in ((CHAT, chat), (COMPLETIONS, completion)):
-        schema = document["paths"][path]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
-        target = resolve(document, schema["$ref"])
-        assert set(answer) == set(target["properties"])
-        choice = resolve(document, target["properties"]["choices"]["items"]["$ref"])
-        assert set(answer["choices"][0]) == set(choice["properties"])
+    response = generated([int(B.HELLO)])
+    for path, complete in (
+        (CHAT, {"generate_response": response}),
+        (COMPLETIONS, {"generate_responses": [response]}),
+    ):
+        content = document["paths"][path]["post"]["responses"]["200"]["content"]
+        described = targets(document, content["application/json"]["schema"])
+        streamed = {"stream": True, "generate_chunks": [response]}
+        requests = (complete, {"stream": True, "generate_chunk": response}, streamed)
+        for target, request in zip(described, requests, strict=True):
+            answer = client.post(path, request).json
+            assert set(answer) == set(target["properties"])
+        chunk, state = targets(document, content["text/event-stream"]["schema"])
+        answer = client.post(path, streamed).json
+        assert set(answer["stream_state"]) == set(state["properties"])
+        for target, body in ((described[0], client.post(path, complete).json), (chunk, answer["chunks"][0])):
+            assert set(body) == set(target["properties"])
+            choice = resolve(document, target["properties"]["choices"]["items"]["$ref"])
+            assert set(body["choices"][0]) == set(choice["properties"])
 
 
 def test_the_documents_page_is_served(client: Client) -> None:

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derender import app as application
 from derender import chat as chat_module
 from derender import limits as limits_module
 
@@ -1088,6 +1087,6 @@ def test_a_fault_is_logged_without_content(
     assert CONTENT not in answer.body.decode()
     assert all(record.exc_info is None for record in caplog.records)
     (fault,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert fault.name == application.logger.name
+    assert fault.name == "derender"
     assert "RuntimeError" in fault.getMessage()
     assert "test_requests.py" in fault.getMessage()

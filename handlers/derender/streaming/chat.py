@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ..model import ServedModel
     from ..parsing import Event
-    from ..protocol.generate import ChunkChoice
+    from ..protocol.generate import ChunkChoice, GenerateChunk
     from ..protocol.stream import ChatStreamRequest
     from .generation import CheckedChunk, Said
     from .requests import Derendered
@@ -82,28 +82,9 @@ class ChatGeneration(Generation[ChatRequest, ChatCompletionChunk]):
 
     endpoint: ClassVar[str] = "chat"
 
-    def derender(
-        self, state: GenerationState, checked: CheckedChunk
-    ) -> tuple[ChatCompletionChunk, GenerationState]:
-        """What a generate chunk adds to the answer."""
-        chunk = checked.chunk
-        choices = []
-        for choice in chunk.choices:
-            added, after = self._choice(state, checked, choice)
-            choices.append(added)
-            state = replace(state, choices={**state.choices, choice.index: after})
-        answer = ChatCompletionChunk(
-            id=state.request_id,
-            created=state.created,
-            model=self.name,
-            choices=choices,
-            usage=self.usage(chunk.usage),
-            prompt_token_ids=chunk.prompt_token_ids if self.client.return_token_ids else None,
-            metrics=chunk.metrics,
-            kv_transfer_params=chunk.kv_transfer_params,
-            ec_transfer_params=chunk.ec_transfer_params,
-        )
-        return answer, state
+    def _chunk(self, chunk: GenerateChunk, fields: dict[str, Any]) -> ChatCompletionChunk:
+        prompt = chunk.prompt_token_ids if self.client.return_token_ids else None
+        return ChatCompletionChunk(prompt_token_ids=prompt, **fields)
 
     def _choice(
         self, state: GenerationState, checked: CheckedChunk, choice: ChunkChoice

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from .requests import derender_chunks
 
 if TYPE_CHECKING:
     from ..model import ServedModel
-    from ..protocol.generate import ChunkChoice
+    from ..protocol.generate import ChunkChoice, GenerateChunk
     from ..protocol.stream import CompletionStreamRequest
     from .generation import CheckedChunk
     from .requests import Derendered
@@ -67,27 +67,8 @@ class CompletionGeneration(Generation[CompletionRequest, TextCompletionChunk]):
 
     endpoint: ClassVar[str] = "completions"
 
-    def derender(
-        self, state: GenerationState, checked: CheckedChunk
-    ) -> tuple[TextCompletionChunk, GenerationState]:
-        """What a generate chunk adds to the answer."""
-        chunk = checked.chunk
-        choices = []
-        for choice in chunk.choices:
-            added, after = self._choice(state, checked, choice)
-            choices.append(added)
-            state = replace(state, choices={**state.choices, choice.index: after})
-        answer = TextCompletionChunk(
-            id=state.request_id,
-            created=state.created,
-            model=self.name,
-            choices=choices,
-            usage=self.usage(chunk.usage),
-            metrics=chunk.metrics,
-            kv_transfer_params=chunk.kv_transfer_params,
-            ec_transfer_params=chunk.ec_transfer_params,
-        )
-        return answer, state
+    def _chunk(self, _: GenerateChunk, fields: dict[str, Any]) -> TextCompletionChunk:
+        return TextCompletionChunk(**fields)
 
     def _choice(
         self, state: GenerationState, checked: CheckedChunk, choice: ChunkChoice

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -76,7 +76,6 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
     parser: Parser | None = None
     prompt_tokens: int | None = None
 
-    @abstractmethod
     def derender(self, state: GenerationState, checked: CheckedChunk) -> tuple[ChunkT, GenerationState]:
         """What a generate chunk adds to the answer.
 
@@ -84,6 +83,32 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             state: Where the generation is.
             checked: The generate chunk.
         """
+        chunk, choices = checked.chunk, []
+        for choice in chunk.choices:
+            added, after = self._choice(state, checked, choice)
+            choices.append(added)
+            state = replace(state, choices={**state.choices, choice.index: after})
+        fields = {
+            "id": state.request_id,
+            "created": state.created,
+            "model": self.name,
+            "choices": choices,
+            "usage": self.usage(chunk.usage),
+            "metrics": chunk.metrics,
+            "kv_transfer_params": chunk.kv_transfer_params,
+            "ec_transfer_params": chunk.ec_transfer_params,
+        }
+        return self._chunk(chunk, fields), state
+
+    @abstractmethod
+    def _choice(
+        self, state: GenerationState, checked: CheckedChunk, choice: ChunkChoice
+    ) -> tuple[WireModel, ChoiceState]:
+        """What a chunk adds to a choice, and where the choice is then."""
+
+    @abstractmethod
+    def _chunk(self, chunk: GenerateChunk, fields: dict[str, Any]) -> ChunkT:
+        """The chunk of the answer that has these fields."""
 
     @property
     def count(self) -> int:

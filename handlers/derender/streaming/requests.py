@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
+from ..choices import prompt_ids
 from ..limits import check_prompt_token_ids
 from .generation import begin, check, check_order
 from .wire import open_state, seal_state
@@ -59,7 +60,7 @@ def derender_chunks(
     check_order(state, checked, paths, model.limits)
     if state is None:
         first = chunks[0]
-        prompt = first.prompt_token_ids if request.prompt_token_ids is None else request.prompt_token_ids
+        prompt = prompt_ids(request.prompt_token_ids, first)
         state = begin(generation, first.request_id or uuid4().hex, prompt, created)
     answers: list[ChunkT] = []
     for each in checked:

@@ -1,0 +1,83 @@
+"""Several things at once, for as long as a client waits for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from anyio import CapacityLimiter, create_task_group
+
+from ..errors import DerenderError, unexpected
+from ..vocabulary import is_panic
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from starlette.types import Receive
+
+    Work = Callable[[], Awaitable[None]]
+
+__all__ = ["all_of", "fault_of", "while_connected"]
+
+MOST_AT_ONCE: Final = 64
+"""Most upstream requests of one client request at a time."""
+
+
+async def while_connected(receive: Receive, work: Work) -> None:
+    """Do some work, and end it at once if the client goes away.
+
+    Args:
+        receive: What the server says of the client, whose request has been read.
+        work: The work.
+
+    Raises:
+        DerenderError: The work fails so.
+    """
+    fault: DerenderError | None = None
+    async with create_task_group() as tasks:
+
+        async def listen() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(listen)
+        fault = await fault_of(work)
+        tasks.cancel_scope.cancel()
+    if fault is not None:
+        raise fault
+
+
+async def all_of(works: Iterable[Work]) -> None:
+    """Do several works at once. The first that fails ends the others.
+
+    Raises:
+        DerenderError: One fails so.
+    """
+    faults: list[DerenderError] = []
+    places = CapacityLimiter(MOST_AT_ONCE)
+    async with create_task_group() as tasks:
+
+        async def do(work: Work) -> None:
+            async with places:
+                fault = await fault_of(work)
+            if fault is not None:
+                faults.append(fault)
+                tasks.cancel_scope.cancel()
+
+        for work in works:
+            tasks.start_soon(do, work)
+    if faults:
+        raise faults[0]
+
+
+async def fault_of(work: Work) -> DerenderError | None:
+    """Do some work. Returns what is wrong with it, if anything is."""
+    try:
+        await work()
+    except DerenderError as error:
+        return error
+    except BaseException as error:
+        if isinstance(error, Exception) or is_panic(error):
+            return unexpected(error)
+        raise
+    return None

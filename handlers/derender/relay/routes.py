@@ -1,0 +1,191 @@
+"""The relay's routes."""
+
+from __future__ import annotations
+
+import time
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import uuid4
+
+from fastapi import FastAPI, Request, Response
+from starlette.requests import ClientDisconnect
+
+from ..body import read_body
+from ..errors import BadGateway, DerenderError
+from ..events import dumps
+from ..limits import check_count, check_prompt_token_ids
+from ..protocol.reading import read
+from .answers import Asking, Prompt, StreamedAnswer, StreamPlan, generated, rendered
+from .client import open_client
+from .concurrency import fault_of, while_connected
+from .endpoints import CHAT, COMPLETIONS, Whole
+from .requests import choices_asked, generate_request_body
+from .response import EventStreamResponse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+    from ..limits import Limits
+    from ..model import ServedModel
+    from .answers import Prepare
+    from .endpoints import Endpoint
+    from .requests import ClientRequest, GenerateRequest
+    from .upstreams import Relay, Upstream
+
+__all__ = ["add_routes", "client_lifespan"]
+
+_BODY: Final = "body"
+"""Where a client's request is that is the whole body."""
+
+
+def client_lifespan(relay: Relay) -> Callable[[FastAPI], Any]:
+    """What an application that relays has from its start to its end: one HTTP client."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
+        async with open_client(relay) as client:
+            yield {"upstream_client": client}
+
+    return lifespan
+
+
+def add_routes(app: FastAPI, model: ServedModel, relay: Relay, *, max_body_bytes: int) -> None:
+    """Add the routes that relay to an application that has the lifespan of the client.
+
+    Args:
+        app: The application.
+        model: The model served.
+        relay: Who is asked. Without a render service there are no routes for a client's request by itself.
+        max_body_bytes: Largest request body, and largest answer of an upstream that is no stream.
+    """
+    serving = _Serving(model, relay, max_body_bytes)
+
+    def add(path: str, summary: str, answer: Callable[[Request], Awaitable[Response]]) -> None:
+        async def guarded(request: Request) -> Response:
+            response = Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
+
+            async def work() -> None:
+                nonlocal response
+                with suppress(ClientDisconnect):
+                    response = await answer(request)
+
+            fault = await fault_of(work)
+            if fault is not None:
+                raise fault
+            return response
+
+        app.add_api_route(path, guarded, methods=["POST"], summary=summary, name=path)
+
+    for path, endpoint in (("/v1/chat/completions", CHAT), ("/v1/completions", COMPLETIONS)):
+        relaying = _Relaying(serving, endpoint)
+        add(f"{path}/derender/relay", f"Generate and derender a {endpoint.name}", relaying.generate_request)
+        if relay.render is not None:
+            add(path, f"Render, generate and derender a {endpoint.name}", relaying.client_request)
+
+
+class _Serving(NamedTuple):
+    """What all requests are served with."""
+
+    model: ServedModel
+    relay: Relay
+    max_body_bytes: int
+
+
+class _Asked(NamedTuple):
+    """A client's request, of which all is checked that can be before anybody is asked."""
+
+    client: ClientRequest
+    path: str
+    """Where it is in the body."""
+    name: str
+    """What the client calls the model."""
+    upstream: Upstream
+
+
+@dataclass(frozen=True)
+class _Relaying:
+    """The routes of one endpoint."""
+
+    serving: _Serving
+    endpoint: Endpoint
+
+    async def generate_request(self, request: Request) -> Response:
+        """Answer a generate request that comes with the client's request."""
+        model, relay, limit = self.serving
+        body = read(self.endpoint.relay_request, await read_body(request, limit))
+        client = body.client or self.endpoint.client_request()
+        asked = _Asked(
+            client, self.endpoint.field, model.name(body.model or client.model), relay.upstream(body.upstream)
+        )
+        self.endpoint.check(asked.path, body.client, model)
+        prompts = _prompts([body.generate_request], client, "generate_request", model.limits)
+
+        async def prepare() -> Sequence[Prompt]:
+            return prompts
+
+        return await self._answer(request, asked, prepare)
+
+    async def client_request(self, request: Request) -> Response:
+        """Answer a client's request by itself."""
+        model, relay, limit = self.serving
+        body = await read_body(request, limit)
+        client = read(self.endpoint.client_request, body)
+        asked = _Asked(client, _BODY, model.name(client.model), relay.upstream(None))
+        self.endpoint.check(_BODY, client, model)
+        check_count("n", client.n, model.limits)
+        asking = self._asking(request, asked)
+
+        async def prepare() -> Sequence[Prompt]:
+            requests = await rendered(asking, self.endpoint.render_path, body, limit)
+            if len(requests) > 1 and not self.endpoint.several:
+                raise BadGateway(f"the render service made {len(requests)} prompts of one conversation")
+            check_count("prompt", len(requests) * client.n, model.limits)
+            try:
+                return _prompts(requests, client, "generate_request", model.limits)
+            except DerenderError as error:
+                raise BadGateway(f"the render service's answer can't be relayed: {error.message}") from None
+
+        return await self._answer(request, asked, prepare)
+
+    def _asking(self, request: Request, asked: _Asked) -> Asking:
+        return Asking(request.state.upstream_client, self.serving.relay, asked.upstream)
+
+    async def _answer(self, request: Request, asked: _Asked, prepare: Prepare) -> Response:
+        model, relay, limit = self.serving
+        created = int(time.time())
+        asking = self._asking(request, asked)
+        if asked.client.stream:
+            generation = self.endpoint.generation(model, asked.name, asked.path, asked.client)
+            plan = StreamPlan(asking, generation, asked.client, created, prepare)
+            return EventStreamResponse(StreamedAnswer(plan), relay.keep_alive)
+        response = Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
+
+        async def work() -> None:
+            nonlocal response
+            prompts = await prepare()
+            responses = await generated(asking, prompts, limit)
+            whole = Whole(model, asked.name, asked.client, prompts, responses, created)
+            try:
+                content = dumps(self.endpoint.derender(whole))
+            except DerenderError as error:
+                raise BadGateway(f"the generate server's answer can't be derendered: {error.message}") from None
+            response = Response(content, media_type="application/json")
+
+        await while_connected(request.receive, work)
+        return response
+
+
+def _prompts(
+    requests: Sequence[GenerateRequest], client: ClientRequest, path: str, limits: Limits
+) -> list[Prompt]:
+    prompts = []
+    for request in requests:
+        check_prompt_token_ids(f"{path}.token_ids", request.token_ids, limits)
+        choices = choices_asked(request, client)
+        check_count(f"{path}.sampling_params.n", choices, limits)
+        request_id = request.request_id or uuid4().hex
+        body = generate_request_body(request, request_id, client)
+        prompts.append(Prompt(request.token_ids, request_id, choices, body))
+    return prompts

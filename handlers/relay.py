@@ -1,0 +1,52 @@
+"""The relay: a server on this machine that answers while generate servers generate.
+
+On Lambda it runs behind the Lambda Web Adapter, whose invocations stream.
+"""
+
+import gc
+
+# As in api.py: what start-up makes stays for good.
+gc.disable()
+
+import os  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Mapping  # noqa: E402
+
+from derender.app import create_app  # noqa: E402
+from derender.settings import Settings, SettingsError, load_model  # noqa: E402
+
+
+def read_port(environment: Mapping[str, str]) -> int:
+    """The port that the Web Adapter forwards to.
+
+    Raises:
+        SettingsError: It is none.
+    """
+    name = "AWS_LWA_PORT" if environment.get("AWS_LWA_PORT") else "PORT"
+    text = environment.get(name) or "8080"
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 16:
+        raise SettingsError(f"{name} is {text[:100]!r}; it may be a port, from 1 to 65535")
+    return int(text)
+
+
+try:
+    port = read_port(os.environ)
+    settings = Settings.from_environment(os.environ)
+    model = load_model(settings)
+except SettingsError as error:
+    sys.exit(f"derender: {error}")
+if settings.relay is None:
+    sys.exit("derender: DERENDER_UPSTREAMS is not set: the relay has nobody to ask")
+
+app = create_app(model, max_body_bytes=settings.max_body_bytes, relay=settings.relay)
+
+gc.freeze()
+gc.enable()
+
+if __name__ == "__main__":
+    import uvicorn
+
+    # The adapter keeps its connection over the time that Lambda freezes the process.
+    uvicorn.run(
+        app, host="127.0.0.1", port=port, log_level="warning", access_log=False, timeout_keep_alive=3600
+    )
