@@ -5,7 +5,7 @@ TOKENIZERS := .cache/tokenizers
 ARCHITECTURE ?= x86_64
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint format demo serve bench conformance build default-layer clean
+.PHONY: help setup test lint format demo serve bench soak conformance build default-layer clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -39,6 +39,10 @@ serve: setup ## Serve the application on http://127.0.0.1:8000
 
 bench: setup ## Measure speed and memory; prints a table
 	$(BIN)/python tests/benchmarks/bench.py
+
+soak: setup ## Stream 200 generations at once, by calls and relayed; checks answers and memory
+	$(BIN)/python tests/benchmarks/soak.py
+	$(BIN)/python tests/benchmarks/soak.py --relay
 
 conformance: setup ## Replay recorded outputs of nine model families; prints a table
 	$(BIN)/python tests/conformance/report.py
