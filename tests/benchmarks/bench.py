@@ -213,6 +213,7 @@ def main() -> None:
     qwen3, gemma3 = layer("qwen3"), layer("gemma3")
     rows = [
         *cold.rows(options.rounds),
+        *cold.several_models(options.rounds, "Gemma 3", gemma3[1]),
         *load_rows(options.rounds, "Qwen3", *qwen3, goal="15 ms"),
         *load_rows(options.rounds, "Gemma 3", *gemma3, goal="25 ms"),
         *decode_rows(options.rounds, "Qwen3", *qwen3),

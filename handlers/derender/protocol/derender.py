@@ -131,7 +131,7 @@ class ChatDerenderRequest(WireModel):
     """A complete generation, to become a chat completion."""
 
     stream: Literal[False] = Field(default=False, description="`false`: a complete generation.")
-    model: str | None = Field(default=None, description="Name of the model; the served one if not given.")
+    model: str | None = Field(default=None, description="Name of the model; the default one if not given.")
     generate_response: GenerateResponse = Field(description="What the generate server returned.")
     prompt_tokens: TokenCount | None = Field(
         default=None, description="Length of the prompt in tokens, for `usage`.", examples=[7]
@@ -152,7 +152,7 @@ class CompletionDerenderRequest(WireModel):
     """Complete generations, one for each prompt, to become one text completion."""
 
     stream: Literal[False] = Field(default=False, description="`false`: a complete generation.")
-    model: str | None = Field(default=None, description="Name of the model; the served one if not given.")
+    model: str | None = Field(default=None, description="Name of the model; the default one if not given.")
     generate_responses: list[GenerateResponse] = Field(
         description="What the generate server returned, one for each prompt. Must not be empty."
     )

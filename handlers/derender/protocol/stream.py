@@ -38,7 +38,7 @@ class StreamRequest(WireModel):
     """What streamed requests have in common: some more of a generation, to become chunks of a stream."""
 
     stream: Literal[True] = Field(description="`true`: some more of a generation.")
-    model: str | None = Field(default=None, description="Name of the model; the served one if not given.")
+    model: str | None = Field(default=None, description="Name of the model; the default one if not given.")
     generate_chunk: GenerateChunk | None = Field(
         default=None, description="One event of the generate server's stream; the answer is `{chunk, …}`."
     )
