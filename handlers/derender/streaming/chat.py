@@ -20,7 +20,8 @@ from ..protocol.openai import (
     FunctionCall,
     FunctionCallDelta,
 )
-from .generation import Generation, check_stop_strings, said, shown_columns
+from .decoding import decode_chunk, shown_columns
+from .generation import Generation, check_stop_strings
 from .requests import derender_chunks
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from ..parsing import Event
     from ..protocol.generate import ChunkChoice, GenerateChunk
     from ..protocol.stream import ChatStreamRequest
-    from .generation import CheckedChunk, Said
+    from .decoding import DecodedChunk
+    from .generation import CheckedChunk
     from .requests import Derendered
     from .state import ChoiceState, GenerationState
 
@@ -91,7 +93,7 @@ class ChatGeneration(Generation[ChatRequest, ChatCompletionChunk]):
     ) -> tuple[ChatChunkChoice, ChoiceState]:
         client, logprobs = self.client, self.model.logprobs
         begun = state.choices.get(choice.index)
-        added, after = said(self, begun or state.beginning, choice)
+        added, after = decode_chunk(self, begun or state.beginning, choice)
         events, after = self._events(added, after)
         columns = shown_columns(checked, choice, added)
         # Log probabilities and ids would give the reasoning away.
@@ -112,7 +114,7 @@ class ChatGeneration(Generation[ChatRequest, ChatCompletionChunk]):
         )
         return answer, replace(after, begun=logprobs.begun_after(columns, after.begun))
 
-    def _events(self, added: Said, state: ChoiceState) -> tuple[Sequence[Event], ChoiceState]:
+    def _events(self, added: DecodedChunk, state: ChoiceState) -> tuple[Sequence[Event], ChoiceState]:
         """What a chunk's text is: with a parser, what it finds."""
         if self.parser is None or state.parsing is None:
             text = "".join(map(str, added.pieces))

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derender.streaming import generation as generation_module
+from derender.streaming import chat as chat_module
+from derender.streaming import completions as completions_module
 
 from ..support import CHAT, COMPLETIONS, B, mutated, served
 from .support import ASKED, TOOLS, Local, chunk, ids, logprobs, parsing
@@ -195,7 +196,8 @@ def test_nothing_is_decoded_before_all_is_checked(
     def decode(*_: object) -> None:
         raise AssertionError("decoded")
 
-    monkeypatch.setattr(generation_module, "said", decode)
+    monkeypatch.setattr(chat_module, "decode_chunk", decode)
+    monkeypatch.setattr(completions_module, "decode_chunk", decode)
     monkeypatch.setattr("derender.detokenizer.detokenize", decode)
     for last in (chunk([SIZE]), two_choices(), chunk([HELLO], logprobs=logprobs([SIZE])), chunk([], "stop")):
         body = {"stream": True, "generate_chunks": [chunk([HELLO], "stop"), last]}
