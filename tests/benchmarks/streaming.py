@@ -256,8 +256,8 @@ def _total_rows(connection: Connection, token_ids: list[int], rounds: int) -> li
             raise SystemExit(f"the relay ended with {answer[-300:]!r}")
 
     ways = {
-        "a call for each": lambda: calls(1),
-        f"{PER_CALL} a call": lambda: calls(PER_CALL),
+        "a request for each": lambda: calls(1),
+        f"{PER_CALL} a request": lambda: calls(PER_CALL),
         "the relay": relay,
     }
     times: dict[str, list[float]] = {name: [] for name in ways}

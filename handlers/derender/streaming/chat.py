@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 
 from ..messages import calls_before, check_chat_request, finish_reason, request_parser
-from ..parsing import CallArguments, CallStart, Content, Reasoning, call_id, finish, parse
+from ..parsing import CallArguments, CallStart, Content, Reasoning, call_id, cuts_call, finish, parse
 from ..parsing.format import Ids
 from ..protocol.derender import ChatRequest
 from ..protocol.openai import (
@@ -120,9 +120,12 @@ class ChatGeneration(Generation[ChatRequest, ChatCompletionChunk]):
             text = "".join(map(str, added.pieces))
             return [Content(text)] if text else [], state
         events, parsing = parse(self.parser, state.parsing, added.pieces)
+        cut_calls = 0
         if added.ended:
-            events += finish(self.parser, parsing, cut=(added.finish_reason or "stop") != "stop")
-        calls = sum(isinstance(event, CallStart) for event in events)
+            cut = (added.finish_reason or "stop") != "stop"
+            events += finish(self.parser, parsing, cut=cut)
+            cut_calls = cuts_call(self.parser, parsing, cut=cut)
+        calls = sum(isinstance(event, CallStart) for event in events) - cut_calls
         return events, replace(state, parsing=parsing, calls=state.calls + calls)
 
     def _delta(self, request_id: str, choice: int, events: Sequence[Event], *, first: bool) -> ChatDelta:

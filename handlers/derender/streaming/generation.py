@@ -81,6 +81,8 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             added, after = self._choice(state, checked, choice)
             choices.append(added)
             state = replace(state, choices={**state.choices, choice.index: after})
+        if chunk.usage is not None and state.finished(self.count):
+            state = replace(state, counted=True)
         fields = {
             "id": state.request_id,
             "created": state.created,
@@ -107,6 +109,12 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
     def count(self) -> int:
         """How many choices there are at least."""
         return self.client.n if isinstance(self.client.n, int) else 1
+
+    def finished(self, state: GenerationState) -> bool:
+        """Whether nothing follows: all choices have ended, and usage came if the client asked for it."""
+        options = self.client.stream_options
+        wanted = isinstance(options, dict) and options.get("include_usage") is True
+        return state.finished(self.count) and (state.counted or not wanted)
 
     def usage(self, counted: ChunkUsage | None) -> Usage | None:
         """Tokens in and out, where the generate server counted."""

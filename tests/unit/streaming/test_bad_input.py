@@ -246,3 +246,14 @@ def test_a_request_with_anything_in_it_is_answered_or_refused(path: str, data: s
 
 def _model() -> ServedModel:
     return parsing()
+
+
+@both
+def test_a_request_has_so_many_chunks_at_most_and_a_state_so_many_choices(tiny: ServedModel, path: str) -> None:
+    for chunks, words in (
+        ([USAGE_ONLY] * 16_385, "16384 are accepted at once"),
+        ([chunk([], index=index) for index in range(1_025)], "more than 1024 choices"),
+    ):
+        status, message = Local(tiny).post(path, {"stream": True, "generate_chunks": chunks})
+        assert status == 400
+        assert words in message
