@@ -2,7 +2,8 @@
 
     python examples/generate_server.py [PORT]
 
-Answers `POST /inference/v1/generate`, streaming or not, and the two `/render` endpoints.
+Answers `POST /inference/v1/generate`, streaming or not, and the two `/render` endpoints: of one prompt, with
+one choice.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,10 @@ class Handler(BaseHTTPRequestHandler):
             case "/v1/completions/render":
                 self._send_json([self._rendered(request, "cmpl-1")])
             case "/inference/v1/generate" if request.get("stream"):
-                self._stream(request)
+                # Who has read enough goes away.
+                with suppress(ConnectionError):
+                    self._stream(request)
+                self.close_connection = True
             case "/inference/v1/generate":
                 choice = {"index": 0, "token_ids": GENERATED["token_ids"], "finish_reason": "stop"}
                 self._send_json({"request_id": request.get("request_id", "gen-1"), "choices": [choice]})

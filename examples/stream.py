@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,11 @@ def post(url: str, body: dict[str, Any], accept: str = "application/json") -> by
         json.dumps({"stream": True, **shared, **body}).encode(),
         {"content-type": "application/json", "accept": accept},
     )
-    with urllib.request.urlopen(request) as response:
-        content: bytes = response.read()
+    try:
+        with urllib.request.urlopen(request) as response:
+            content: bytes = response.read()
+    except urllib.error.URLError as error:
+        sys.exit(f"{url}: {error.reason}; start a server with: make serve")
     return content
 
 

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 __all__ = ["derender_chat"]
 
 
-def derender_chat(request: ChatDerenderRequest, model: ServedModel, created: int) -> ChatCompletion:
+def derender_chat(
+    request: ChatDerenderRequest, model: ServedModel, created: int, *, unseen_stops: bool = False
+) -> ChatCompletion:
     """Derender a complete generation for a chat client.
 
     Args:
         request: The generate response and the client's request.
         model: The model served.
         created: Unix time in seconds, for the response.
+        unseen_stops: Whether the engine could not see stop strings (`decode_choices`).
 
     Raises:
         DerenderError: The request can't be answered.
@@ -40,7 +43,12 @@ def derender_chat(request: ChatDerenderRequest, model: ServedModel, created: int
 
     parser = parsers and request_parser(parsers, client)
     decoded = decode_choices(
-        model.vocabulary, response, request.prompt_token_ids, client, parser.grammar if parser else None
+        model.vocabulary,
+        response,
+        request.prompt_token_ids,
+        client,
+        parser.grammar if parser else None,
+        unseen_stops=unseen_stops,
     )
     prompt = prompt_ids(request.prompt_token_ids, response)
     choices: list[ChatChoice] = []
@@ -58,7 +66,7 @@ def derender_chat(request: ChatDerenderRequest, model: ServedModel, created: int
                 message=message,
                 logprobs=model.logprobs.chat(entries) if generated.logprobs and not hidden else None,
                 finish_reason=finish_reason(
-                    generated.finish_reason, client, calls=isinstance(message, CallingMessage)
+                    choice.finish_reason, client, calls=isinstance(message, CallingMessage)
                 ),
                 stop_reason=choice.stop_reason,
                 token_ids=generated.token_ids if client.return_token_ids and not hidden else None,

@@ -32,6 +32,7 @@ class DecodedChoice(NamedTuple):
     generated: GenerateChoice
     pieces: Sequence[Piece]
     """Its text, and the markers in it where a parser looks for them."""
+    finish_reason: str | None
     stop_reason: StopReason
 
     @property
@@ -53,6 +54,8 @@ def decode_choices(
     prompt_token_ids: Sequence[int] | None,
     client: ClientRequest,
     grammar: Grammar | None = None,
+    *,
+    unseen_stops: bool = False,
 ) -> list[DecodedChoice]:
     """Decode complete generations, each up to where it was stopped.
 
@@ -62,14 +65,20 @@ def decode_choices(
         prompt_token_ids: The prompt, or a suffix of it; the response's own where there is none.
         client: What the client asked.
         grammar: What parses them, for the markers that it looks for.
+        unseen_stops: Whether the engine could not see stop strings: a text ends at one whatever ended the
+            generation.
     """
     prompt = prompt_ids(prompt_token_ids, response)
     # All choices continue the same prompt.
     state = start(vocabulary, prompt, skip_special_tokens=client.skip_special_tokens)
 
     read = reader(vocabulary, client, grammar)
-    decode = _decode_uncut if grammar and grammar.uncut else _decode
-    return [decode(vocabulary, state, choice, client, read) for choice in response.choices]
+    if grammar and grammar.uncut:
+        return [_decode_uncut(vocabulary, state, choice, client, read) for choice in response.choices]
+    return [
+        _decode(vocabulary, state, choice, client, read, unseen_stops=unseen_stops)
+        for choice in response.choices
+    ]
 
 
 def reader(vocabulary: Vocabulary, client: ClientRequest, grammar: Grammar | None) -> Read:
@@ -89,12 +98,21 @@ def reader(vocabulary: Vocabulary, client: ClientRequest, grammar: Grammar | Non
 
 
 def _decode(
-    vocabulary: Vocabulary, state: DetokenizerState, choice: GenerateChoice, client: ClientRequest, read: Read
+    vocabulary: Vocabulary,
+    state: DetokenizerState,
+    choice: GenerateChoice,
+    client: ClientRequest,
+    read: Read,
+    *,
+    unseen_stops: bool = False,
 ) -> DecodedChoice:
     visible, stop_reason = drop_stop_token(
         choice.token_ids or [], choice.finish_reason, choice.stop_reason, client, vocabulary.manifest
     )
-    strings = stop_strings(choice.finish_reason, choice.stop_reason, client)
+    finish_reason = choice.finish_reason
+    strings = stop_strings(finish_reason, choice.stop_reason, client)
+    if unseen_stops and not isinstance(choice.stop_reason, str):
+        strings = client.stop
     exempt: list[Piece] = []
     if strings and client.min_tokens:
         exempt, state = read(state, visible[: client.min_tokens])
@@ -109,8 +127,9 @@ def _decode(
             include=client.include_stop_str_in_output,
         )
         if found:
-            pieces, stop_reason = cut_pieces(vocabulary, pieces, len(text)), found
-    return DecodedChoice(choice, pieces, stop_reason)
+            pieces = cut_pieces(vocabulary, pieces, len(text))
+            finish_reason, stop_reason = "stop", found
+    return DecodedChoice(choice, pieces, finish_reason, stop_reason)
 
 
 def _decode_uncut(

@@ -28,13 +28,16 @@ __all__ = ["derender_completion"]
 T = TypeVar("T")
 
 
-def derender_completion(request: CompletionDerenderRequest, model: ServedModel, created: int) -> TextCompletion:
+def derender_completion(
+    request: CompletionDerenderRequest, model: ServedModel, created: int, *, unseen_stops: bool = False
+) -> TextCompletion:
     """Derender complete generations, one for each prompt, for a completions client.
 
     Args:
         request: The generate responses and the client's request.
         model: The model served.
         created: Unix time in seconds, for the response.
+        unseen_stops: Whether the engine could not see stop strings (`decode_choices`).
 
     Raises:
         DerenderError: The request can't be answered.
@@ -62,13 +65,13 @@ def derender_completion(request: CompletionDerenderRequest, model: ServedModel, 
     choices: list[CompletionChoice] = []
     for response, prompt, each in zip(responses, prompts, columns, strict=True):
         prompt_logprobs = model.logprobs.prompt(response.prompt_logprobs)
-        decoded = decode_choices(model.vocabulary, response, prompt, client)
+        decoded = decode_choices(model.vocabulary, response, prompt, client, unseen_stops=unseen_stops)
         choices += [
             CompletionChoice(
                 index=len(choices) + place,
                 text=choice.text,
                 logprobs=choice.generated.logprobs and model.logprobs.completion(entries),
-                finish_reason=choice.generated.finish_reason,
+                finish_reason=choice.finish_reason,
                 stop_reason=choice.stop_reason,
                 token_ids=choice.generated.token_ids if client.return_token_ids else None,
                 prompt_logprobs=prompt_logprobs,

@@ -25,11 +25,16 @@ __all__ = [
     "check_prompt_token_ids",
     "check_repeated",
     "check_response",
+    "check_streamed",
     "out_of_vocabulary",
 ]
 
 MAX_STOP_STRINGS: Final = 64
 """Each is searched for in the whole text."""
+MAX_CHUNKS: Final = 16_384
+"""Generate chunks of a request: each makes an answer of half a kilobyte, whatever it holds."""
+MAX_STREAMED_CHOICES: Final = 1024
+"""Choices that share the state of a stream."""
 MAX_REPEATED: Final = 16 * 1024 * 1024
 """Bytes of a prompt's ids and logprobs, which are written again for each of its choices."""
 _ID_BYTES: Final = 8
@@ -62,6 +67,21 @@ def check_count(path: str, count: int, limits: Limits) -> None:
         raise BadRequest(
             f"{path} count ({count}) exceeds the maximum ({limits.max_sequences}); send fewer, or raise "
             "DERENDER_MAX_SEQUENCES",
+            param=path,
+        )
+
+
+def check_streamed(path: str, chunks: int, choices: int) -> None:
+    """Refuse more generate chunks than are answered at once, or more choices than share a state.
+
+    Raises:
+        BadRequest: Names the bound.
+    """
+    if chunks > MAX_CHUNKS:
+        raise BadRequest(f"{path}: {chunks} chunks; {MAX_CHUNKS} are accepted at once", param=path)
+    if choices > MAX_STREAMED_CHOICES:
+        raise BadRequest(
+            f"{path}: more than {MAX_STREAMED_CHOICES} choices share a stream_state; give each its own",
             param=path,
         )
 

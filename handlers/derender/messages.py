@@ -112,7 +112,7 @@ def parse_message(
     """
     generated = choice.generated
     events, state = parse(parser, start(parser, prompt_token_ids), choice.pieces)
-    events += finish(parser, state, cut=(generated.finish_reason or "stop") != "stop")
+    events += finish(parser, state, cut=(choice.finish_reason or "stop") != "stop")
     content = "".join([event.text for event in events if isinstance(event, Content)])
     reasoning = "".join([event.text for event in events if isinstance(event, Reasoning)])
     calls = [event for event in events if isinstance(event, CallStart)]

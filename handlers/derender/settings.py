@@ -91,6 +91,8 @@ class Settings:
     """The service that renders clients' requests for the relay."""
     upstream_timeout: float = 120
     """Seconds without a byte after which an upstream is given up."""
+    generation_timeout: float = 900
+    """The same of a generation that is not streamed, of which nothing comes until its end."""
     upstream_connect_timeout: float = 5
     """Seconds in which a connection to an upstream must be made."""
 
@@ -127,6 +129,7 @@ class Settings:
             state_keys=_keys(given, "state_key"),
             **_upstreams(given, environment),
             upstream_timeout=_seconds(given, "upstream_timeout", cls.upstream_timeout),
+            generation_timeout=_seconds(given, "generation_timeout", cls.generation_timeout),
             upstream_connect_timeout=_seconds(given, "upstream_connect_timeout", cls.upstream_connect_timeout),
         )
 
@@ -141,6 +144,7 @@ class Settings:
             self.upstreams,
             self.render_url,
             timeout=self.upstream_timeout,
+            generation_timeout=self.generation_timeout,
             connect_timeout=self.upstream_connect_timeout,
         )
 

@@ -15,7 +15,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -26,6 +26,9 @@ from tests.benchmarks.streaming import CHAT, CLIENT, RELAY, WORDS, GenerateServe
 from tokenizers import Tokenizer  # noqa: E402
 
 from fetch import fetch  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MOST_GROWTH: Final = 16 * 1024
 """Kilobytes that the server may grow between the first tenth of the work and its end."""
@@ -140,14 +143,14 @@ async def soak(
     return progress, list(said)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="Stream many generations at once; check answers and memory.")
     parser.add_argument("--streams", type=int, default=200, help="generations at once (%(default)s)")
     parser.add_argument("--tokens", type=int, default=2_000, help="tokens of each, one a chunk (%(default)s)")
     parser.add_argument("--per-call", type=int, default=16, help="chunks of a call (%(default)s)")
     parser.add_argument("--relay", action="store_true", help="relay each generation in one call")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     folder = fetch(ROOT / ".cache" / "tokenizers", "qwen3")
     definition = Tokenizer.from_file(str(folder / "tokenizer.json"))
     token_ids = definition.encode(WORDS * options.tokens, add_special_tokens=False).ids[: options.tokens]

@@ -53,7 +53,6 @@ class GenerateServer:
     """A generate server on loopback: it streams ids, one a chunk, as fast as they are read."""
 
     def __init__(self, token_ids: list[int]) -> None:
-        self._loop = asyncio.new_event_loop()
         events = [
             orjson.dumps({"request_id": "r", "choices": [{"index": 0, "token_ids": [token_id]}]})
             for token_id in token_ids
@@ -71,17 +70,18 @@ class GenerateServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join()
 
     def _run(self, ready: threading.Event) -> None:
-        async def begin() -> None:
-            server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
-            self.port = server.sockets[0].getsockname()[1]
-            ready.set()
+        async def serve() -> None:
+            self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+            async with await asyncio.start_server(self._answer, "127.0.0.1", 0) as server:
+                self.port = server.sockets[0].getsockname()[1]
+                ready.set()
+                await self._end.wait()
 
-        self._loop.run_until_complete(begin())
-        self._loop.run_forever()
+        asyncio.run(serve())
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -256,8 +256,8 @@ def _total_rows(connection: Connection, token_ids: list[int], rounds: int) -> li
             raise SystemExit(f"the relay ended with {answer[-300:]!r}")
 
     ways = {
-        "a call for each": lambda: calls(1),
-        f"{PER_CALL} a call": lambda: calls(PER_CALL),
+        "a request for each": lambda: calls(1),
+        f"{PER_CALL} a request": lambda: calls(PER_CALL),
         "the relay": relay,
     }
     times: dict[str, list[float]] = {name: [] for name in ways}

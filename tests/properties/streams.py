@@ -146,7 +146,9 @@ class Stream:
         events, state = parse(self.parser, self.state, pieces)
         self.events += events
         choice = ChoiceState(self.decoding, state)
-        generation = GenerationState("chatcmpl-0123456789abcdef", 1_795_967_522, self.beginning, {0: choice})
+        generation = GenerationState(
+            "chatcmpl-0123456789abcdef", 1_795_967_522, self.beginning, choices={0: choice}
+        )
         sealed = seal_state(self.seal, "chat", self.parser, generation)
         assert open_state(self.seal, "chat", self.parser, sealed) == generation
         self.state = state

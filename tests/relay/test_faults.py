@@ -45,6 +45,7 @@ def quick(serve: Serve) -> RelayServer:
     """A relay that does not wait for long."""
     return serve(
         upstream_timeout="0.3",
+        generation_timeout="0.3",
         upstream_connect_timeout="1",
         tool_call_parser="none",
         reasoning_parser="none",
@@ -110,6 +111,16 @@ STATUSES: Final[dict[str, tuple[Reply, tuple[int, str], str]]] = {
         answer({"message": "can't load http://quixotic/x.png now"}, 400),
         (400, "BadRequestError"),
         "can't load (URL) now",
+    ),
+    "400 with the host": (
+        answer({"message": "the engine at 127.0.0.1 is busy"}, 400),
+        (400, "BadRequestError"),
+        "gave no reason",
+    ),
+    "400 with a line of a trace": (
+        answer({"message": "File /usr/lib/x.py line 3: no"}, 400),
+        (400, "BadRequestError"),
+        "gave no reason",
     ),
     "401": (answer({"error": {"message": "quixotic"}}, 401), GATEWAY, "status 401"),
     "404": (answer({"error": {"message": "quixotic"}}, 404), GATEWAY, "status 404"),
@@ -514,3 +525,30 @@ def test_a_wrong_request_is_refused_before_anybody_is_asked(
 def test_a_long_stop_string_is_no_fault_of_a_whole_answer(plain: RelayServer, upstream: UpstreamServer) -> None:
     upstream.replies(answer(response_of(PROMPT)))
     assert plain.post(CHAT + RELAY, chat(stop="x" * 257, stream=False)).status_code == 200
+
+
+@pytest.mark.parametrize("given", ["0" * 10, "soon", "7" * 20_000, "\xe9", "-1"])
+def test_only_what_may_be_one_is_passed_on_as_retry_after(
+    relay: RelayServer, upstream: UpstreamServer, given: str
+) -> None:
+    upstream.replies(answer({"message": "slow down"}, 429, [("retry-after", given)]))
+    response = relay.post(CHAT + RELAY, chat())
+    assert (response.status_code, "retry-after" in response.headers) == (429, False)
+
+
+@pytest.mark.parametrize("number", [0, -1, 2.0, "2", True, []])
+def test_the_number_of_choices_is_one(relay: RelayServer, upstream: UpstreamServer, number: object) -> None:
+    body = chat()
+    body["generate_request"]["sampling_params"]["n"] = number
+    response = relay.post(CHAT + RELAY, body)
+    assert error_of(response) == (400, "BadRequestError")
+    assert response.json()["error"]["param"] == "generate_request.sampling_params.n"
+    assert upstream.asked == []
+
+
+def test_a_generation_that_is_not_streamed_may_take_longer(serve: Serve, upstream: UpstreamServer) -> None:
+    patient = serve(upstream_timeout="0.2", tool_call_parser="none", reasoning_parser="none")
+    upstream.replies(replace(answer(response_of([9707, END])), before=[Pause(0.6)]))
+    assert patient.post(CHAT + RELAY, chat(stream=False)).status_code == 200
+    upstream.replies(replace(stream(chunks_of([9707, END])), before=[Pause(0.6)]))
+    assert error_of(patient.post(CHAT + RELAY, chat())) == TIMEOUT

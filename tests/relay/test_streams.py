@@ -321,6 +321,37 @@ def test_a_stop_string_ends_the_generation(
     assert last["usage"]["prompt_tokens"] == len(PROMPT)
 
 
+@pytest.mark.parametrize(
+    "ended",
+    [{"finish_reason": "length"}, {"finish_reason": "abort"}, {"finish_reason": "stop", "stop_reason": 5}],
+)
+@pytest.mark.parametrize("kind", ["chat", "completion"])
+def test_a_whole_answer_ends_at_a_stop_string_too_whatever_ended_it(
+    plain: RelayServer, upstream: UpstreamServer, kind: str, ended: dict[str, Any]
+) -> None:
+    """An engine without a tokenizer does not see it."""
+    generated = response_of(qwen3().encode("one STOP two"))
+    generated["choices"][0] |= ended
+    upstream.replies(answer(generated))
+    path, body = (CHAT, chat) if kind == "chat" else (COMPLETIONS, completion)
+    (choice,) = plain.post(path + RELAY, body(stream=False, stop=["STOP"])).json()["choices"]
+    said = choice["message"]["content"] if kind == "chat" else choice["text"]
+    assert (said, choice["finish_reason"], choice["stop_reason"]) == ("one ", "stop", "STOP")
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_what_servers_tell_each_other_is_for_no_client(
+    plain: RelayServer, upstream: UpstreamServer, *, streamed: bool
+) -> None:
+    private = {"kv_transfer_params": {"remote_host": "10.0.0.7"}, "ec_transfer_params": {"a": "10.0.0.7"}}
+    ids = [*qwen3().encode("Hi"), END]
+    chunks = [{**chunk, **private} for chunk in chunks_of(ids)]
+    upstream.replies(stream(chunks) if streamed else answer({**response_of(ids), **private}))
+    response = plain.post(CHAT + RELAY, chat(stream=streamed))
+    assert response.status_code == 200
+    assert "10.0.0.7" not in response.text
+
+
 def _decoded(ids: Sequence[int]) -> str:
     pieces = {token_id: piece for piece, token_id in qwen3().ids.items()}
     return b"".join(pieces[token_id] for token_id in ids).decode(errors="replace")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .patterns import Found
     from .pieces import Piece
 
-__all__ = ["Parser", "finish", "parse"]
+__all__ = ["Parser", "cuts_call", "finish", "parse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +82,25 @@ def finish(parser: Parser, state: ParserState, *, cut: bool) -> list[Event]:
         state: Where it has led.
         cut: Whether it was cut at a length, so that what is open is not complete.
     """
+    return _finished(parser, state, cut=cut).output.events
+
+
+def cuts_call(parser: Parser, state: ParserState, *, cut: bool) -> bool:
+    """Whether the end of an output cuts a call of which some was given.
+
+    Args:
+        parser: How it is parsed.
+        state: Where it has led.
+        cut: Whether it was cut at a length.
+    """
+    return _finished(parser, state, cut=cut).cuts_call
+
+
+def _finished(parser: Parser, state: ParserState, *, cut: bool) -> _Machine:
     machine = _Machine(parser, state, cut=cut)
     machine.run(state.held, final=True)
     machine.end()
-    return machine.output.events
+    return machine
 
 
 class _Machine:
@@ -96,6 +111,7 @@ class _Machine:
         "behind",
         "body",
         "cut",
+        "cuts_call",
         "grammar",
         "held",
         "marked",
@@ -108,7 +124,7 @@ class _Machine:
     )
 
     def __init__(self, parser: Parser, state: ParserState, *, cut: bool = False) -> None:
-        self.cut = cut
+        self.cut, self.cuts_call = cut, False
         self.parser, self.grammar = parser, parser.grammar
         self.region, self.held, self.behind = state.region, "", state.behind
         self.marked, self.named = state.marked, state.named
@@ -171,6 +187,7 @@ class _Machine:
                 output.end_arguments()
                 output.close()
             else:
+                self.cuts_call = output.calls.status == "given" and not output.calls.muted
                 output.raw(self.held)
                 output.end()
         elif output.space and region.yields is Yields.CONTENT and not (self.marked or output.number):

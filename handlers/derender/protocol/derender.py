@@ -31,6 +31,10 @@ class ClientRequest(WireModel):
     n: Json = Field(
         default=None, description="How many choices were asked for: a stream ends when as many have ended."
     )
+    stream_options: Json = Field(
+        default=None,
+        description="With `include_usage`, a stream ends with the usage that follows the end of its choices.",
+    )
     skip_special_tokens: bool = Field(default=True, description="Leave special tokens out of the text.")
     spaces_between_special_tokens: bool = Field(
         default=True,

@@ -19,6 +19,7 @@ from ..protocol.reading import read
 from .client import Ask, answer_of, events_of
 from .concurrency import all_of
 from .generations import (
+    NOT_FOR_CLIENTS,
     Progress,
     RelayedGeneration,
     advance,
@@ -91,7 +92,9 @@ async def rendered(asking: Asking, path: str, body: bytes, limit: int) -> list[G
     assert service is not None
     with _logged(service):
         return read_rendered(
-            await answer_of(asking.client, Ask("the render service", service, path, body), limit)
+            await answer_of(
+                asking.client, Ask("the render service", service, path, body, asking.relay.timeout), limit
+            )
         )
 
 
@@ -110,7 +113,9 @@ async def generated(asking: Asking, prompts: Sequence[Prompt], limit: int) -> li
 
     async def ask(place: int, prompt: Prompt) -> None:
         with _logged(asking.upstream):
-            content = await answer_of(asking.client, _ask(asking, prompt), limit)
+            # All comes at once, when it has been generated.
+            question = _ask(asking, prompt)._replace(timeout=asking.relay.generation_timeout)
+            content = await answer_of(asking.client, question, limit)
             responses[place] = _response(content, prompt)
 
     await all_of(partial(ask, place, prompt) for place, prompt in enumerate(prompts))
@@ -248,7 +253,7 @@ class StreamedAnswer(Generic[ChunkT]):
 
 
 def _ask(asking: Asking, prompt: Prompt) -> Ask:
-    return Ask("the generate server", asking.upstream, GENERATE, prompt.body)
+    return Ask("the generate server", asking.upstream, GENERATE, prompt.body, asking.relay.timeout)
 
 
 def _response(content: bytes, prompt: Prompt) -> GenerateResponse:
@@ -260,7 +265,7 @@ def _response(content: bytes, prompt: Prompt) -> GenerateResponse:
         raise BadGateway(
             f"the generate server answered with {len(response.choices)} choices, not with {prompt.choices}"
         )
-    update: dict[str, object] = {"request_id": prompt.request_id}
+    update: dict[str, object] = {"request_id": prompt.request_id, **NOT_FOR_CLIENTS}
     if response.prompt_token_ids is None:
         update["prompt_token_ids"] = list(prompt.token_ids)
     return response.model_copy(update=update)

@@ -38,6 +38,8 @@ class Ask(NamedTuple):
     upstream: Upstream
     path: str
     body: bytes
+    timeout: float
+    """Seconds without a byte after which it is given up."""
 
 
 @asynccontextmanager
@@ -114,7 +116,10 @@ async def _asking(client: httpx.AsyncClient, ask: Ask, accept: str) -> AsyncIter
         ("accept-encoding", "identity"),
         ("content-type", "application/json"),
     ]
-    async with client.stream("POST", upstream.url + ask.path, content=ask.body, headers=headers) as response:
+    # How long a connection may take to make is the client's.
+    timeout = httpx.Timeout(ask.timeout, connect=client.timeout.connect, pool=None)
+    url = upstream.url + ask.path
+    async with client.stream("POST", url, content=ask.body, headers=headers, timeout=timeout) as response:
         if response.status_code != HTTPStatus.OK:
             refused = refusal_of_body(
                 response.status_code,

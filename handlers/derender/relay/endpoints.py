@@ -94,7 +94,7 @@ def _chat_answer(whole: Whole) -> WireModel:
         prompt_token_ids=list(prompt.token_ids),
         chat_request=whole.client,
     )
-    return derender_chat(request, whole.model, whole.created)
+    return derender_chat(request, whole.model, whole.created, unseen_stops=True)
 
 
 def _completion_answer(whole: Whole) -> WireModel:
@@ -105,7 +105,7 @@ def _completion_answer(whole: Whole) -> WireModel:
         prompt_token_ids=[list(prompt.token_ids) for prompt in whole.prompts],
         completion_request=whole.client,
     )
-    return derender_completion(request, whole.model, whole.created)
+    return derender_completion(request, whole.model, whole.created, unseen_stops=True)
 
 
 CHAT: Final = Endpoint(

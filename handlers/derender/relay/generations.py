@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..streaming.state import GenerationState
 
 __all__ = [
+    "NOT_FOR_CLIENTS",
     "Progress",
     "RelayedGeneration",
     "advance",
@@ -34,6 +35,8 @@ __all__ = [
 ]
 
 _PATH: Final = "chunk"
+NOT_FOR_CLIENTS: Final[dict[str, None]] = {"kv_transfer_params": None, "ec_transfer_params": None}
+"""What servers tell each other: where caches are."""
 
 ChunkT = TypeVar("ChunkT", ChatCompletionChunk, TextCompletionChunk)
 
@@ -191,7 +194,7 @@ def _checked(
 ) -> tuple[GenerateChunk, CheckedChunk]:
     generation = relayed.generation
     try:
-        chunk = read(GenerateChunk, data)
+        chunk = read(GenerateChunk, data).model_copy(update=NOT_FOR_CLIENTS)
         checked = check(generation, _PATH, chunk)
         # The id is the answer's, whatever the generate server makes of it.
         own = chunk.model_copy(update={"request_id": None})

@@ -18,7 +18,8 @@ __all__ = ["refusal", "refusal_of_body"]
 MAX_MESSAGE: Final = 1000
 """Characters of a message that is passed on."""
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+", re.IGNORECASE)
-_STACK_TRACE: Final = re.compile(r"Traceback \(|\bFile \".*\", line \d")
+_STACK_TRACE: Final = re.compile(r"Traceback \(|\bFile .*\bline \d")
+_RETRY_AFTER: Final = re.compile(r"[0-9]{1,9}|[A-Za-z]{3}, [0-9A-Za-z :]{10,30}GMT")
 
 
 def refusal_of_body(
@@ -57,6 +58,8 @@ def refusal(
         message = "the upstream refused the request and gave no reason"
     else:
         message = _URL.sub("(URL)", message)[:MAX_MESSAGE]
+    if retry_after is not None and not _RETRY_AFTER.fullmatch(retry_after):
+        retry_after = None
     return UpstreamRefusal(HTTPStatus(status), message, retry_after=retry_after)
 
 

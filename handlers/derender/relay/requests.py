@@ -121,9 +121,19 @@ class CompletionRelayRequest(RelayRequest):
 
 
 def choices_asked(request: GenerateRequest, client: ClientRequest) -> int:
-    """How many choices a generate request asks for: what the server reads, or else what the client wrote."""
+    """How many choices a generate request asks for: what the server reads, or else what the client wrote.
+
+    Raises:
+        BadRequest: It is no number of choices.
+    """
     number = (request.sampling_params or {}).get("n")
-    return number if type(number) is int and number >= 1 else client.n
+    if number is None:
+        return client.n
+    if type(number) is not int or number < 1:
+        raise BadRequest(
+            "sampling_params.n may be an integer from 1 on", param="generate_request.sampling_params.n"
+        )
+    return number
 
 
 def generate_request_body(request: GenerateRequest, request_id: str, client: ClientRequest) -> bytes:

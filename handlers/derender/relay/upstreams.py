@@ -50,7 +50,8 @@ class Upstream:
         """What no message to a client may hold: where it is, and the words of its headers."""
         words = (word for _, value in self.headers for word in value.split())
         # A word of a few characters is no secret, and may be in any message.
-        return (urlsplit(self.url).netloc, *(word for word in words if len(word) >= _LEAST_SECRET))
+        host = urlsplit(self.url).hostname or ""
+        return (host, *(word for word in words if len(word) >= _LEAST_SECRET))
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Relay:
         upstreams: The generate servers; the first is the default.
         render: What makes generate requests of OpenAI requests, if anything does.
         timeout: Seconds without a byte after which an upstream is given up.
+        generation_timeout: The same of a generation that is not streamed, of which nothing comes until its end.
         connect_timeout: Seconds in which a connection must be made.
         keep_alive: Seconds of silence after which a client that reads a stream is told that it is not dead.
         max_event_bytes: Largest event of an upstream's stream.
@@ -69,6 +71,7 @@ class Relay:
     upstreams: tuple[Upstream, ...]
     render: Upstream | None = None
     timeout: float = 120
+    generation_timeout: float = 900
     connect_timeout: float = 5
     keep_alive: float = 15
     max_event_bytes: int = 16 * 1024 * 1024

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 
 from ..messages import calls_before, check_chat_request, finish_reason, request_parser
-from ..parsing import CallArguments, CallStart, Content, Reasoning, call_id, finish, parse
+from ..parsing import CallArguments, CallStart, Content, Reasoning, call_id, cuts_call, finish, parse
 from ..parsing.format import Ids
 from ..protocol.derender import ChatRequest
 from ..protocol.openai import (
@@ -20,7 +20,8 @@ from ..protocol.openai import (
     FunctionCall,
     FunctionCallDelta,
 )
-from .generation import Generation, check_stop_strings, said, shown_columns
+from .decoding import decode_chunk, shown_columns
+from .generation import Generation, check_stop_strings
 from .requests import derender_chunks
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from ..parsing import Event
     from ..protocol.generate import ChunkChoice, GenerateChunk
     from ..protocol.stream import ChatStreamRequest
-    from .generation import CheckedChunk, Said
+    from .decoding import DecodedChunk
+    from .generation import CheckedChunk
     from .requests import Derendered
     from .state import ChoiceState, GenerationState
 
@@ -91,7 +93,7 @@ class ChatGeneration(Generation[ChatRequest, ChatCompletionChunk]):
     ) -> tuple[ChatChunkChoice, ChoiceState]:
         client, logprobs = self.client, self.model.logprobs
         begun = state.choices.get(choice.index)
-        added, after = said(self, begun or state.beginning, choice)
+        added, after = decode_chunk(self, begun or state.beginning, choice)
         events, after = self._events(added, after)
         columns = shown_columns(checked, choice, added)
         # Log probabilities and ids would give the reasoning away.
@@ -112,15 +114,18 @@ class ChatGeneration(Generation[ChatRequest, ChatCompletionChunk]):
         )
         return answer, replace(after, begun=logprobs.begun_after(columns, after.begun))
 
-    def _events(self, added: Said, state: ChoiceState) -> tuple[Sequence[Event], ChoiceState]:
+    def _events(self, added: DecodedChunk, state: ChoiceState) -> tuple[Sequence[Event], ChoiceState]:
         """What a chunk's text is: with a parser, what it finds."""
         if self.parser is None or state.parsing is None:
             text = "".join(map(str, added.pieces))
             return [Content(text)] if text else [], state
         events, parsing = parse(self.parser, state.parsing, added.pieces)
+        cut_calls = 0
         if added.ended:
-            events += finish(self.parser, parsing, cut=(added.finish_reason or "stop") != "stop")
-        calls = sum(isinstance(event, CallStart) for event in events)
+            cut = (added.finish_reason or "stop") != "stop"
+            events += finish(self.parser, parsing, cut=cut)
+            cut_calls = cuts_call(self.parser, parsing, cut=cut)
+        calls = sum(isinstance(event, CallStart) for event in events) - cut_calls
         return events, replace(state, parsing=parsing, calls=state.calls + calls)
 
     def _delta(self, request_id: str, choice: int, events: Sequence[Event], *, first: bool) -> ChatDelta:

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from ..limits import check_client_request
 from ..protocol.derender import CompletionRequest
 from ..protocol.openai import CompletionChunkChoice, TextCompletionChunk
-from .generation import Generation, check_stop_strings, said, shown_columns
+from .decoding import decode_chunk, shown_columns
+from .generation import Generation, check_stop_strings
 from .requests import derender_chunks
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class CompletionGeneration(Generation[CompletionRequest, TextCompletionChunk]):
     def _choice(
         self, state: GenerationState, checked: CheckedChunk, choice: ChunkChoice
     ) -> tuple[CompletionChunkChoice, ChoiceState]:
-        added, after = said(self, state.choices.get(choice.index, state.beginning), choice)
+        added, after = decode_chunk(self, state.choices.get(choice.index, state.beginning), choice)
         columns, writer = shown_columns(checked, choice, added), self.model.logprobs
         logprobs = writer.completion(columns, after.begun, after.offset)
         after = replace(

@@ -1,4 +1,4 @@
-"""Generate chunks → text, up to where a generation is stopped; what chat and completions share."""
+"""How a generation is derendered, and what its chunks may hold; what chat and completions share."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from msgspec.structs import replace
 
 from .. import detokenizer
 from ..choices import reader
-from ..columns import first_columns, id_columns, read_columns
+from ..columns import read_columns
 from ..errors import BadRequest
 from ..limits import check_chunk, check_count, check_length
 from ..parsing import start as start_parsing
-from ..parsing.pieces import cut_pieces, piece_text, split_pieces
 from ..protocol.openai import Usage
-from ..stopping import cut_stop_string, drop_stop_token, may_be_stop_token, stop_string_begun
 from .state import ChoiceState, GenerationState
 
 if TYPE_CHECKING:
@@ -28,23 +26,18 @@ if TYPE_CHECKING:
     from ..limits import Limits
     from ..model import ServedModel
     from ..parsing import Parser
-    from ..parsing.pieces import Piece
     from ..protocol.base import WireModel
     from ..protocol.derender import ClientRequest
     from ..protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
-    from ..stopping import StopReason
 
 __all__ = [
     "AnyGeneration",
     "CheckedChunk",
     "Generation",
-    "Said",
     "begin",
     "check",
     "check_order",
     "check_stop_strings",
-    "said",
-    "shown_columns",
 ]
 
 MAX_STOP_STRING: Final = 256
@@ -88,6 +81,8 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             added, after = self._choice(state, checked, choice)
             choices.append(added)
             state = replace(state, choices={**state.choices, choice.index: after})
+        if chunk.usage is not None and state.finished(self.count):
+            state = replace(state, counted=True)
         fields = {
             "id": state.request_id,
             "created": state.created,
@@ -114,6 +109,12 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
     def count(self) -> int:
         """How many choices there are at least."""
         return self.client.n if isinstance(self.client.n, int) else 1
+
+    def finished(self, state: GenerationState) -> bool:
+        """Whether nothing follows: all choices have ended, and usage came if the client asked for it."""
+        options = self.client.stream_options
+        wanted = isinstance(options, dict) and options.get("include_usage") is True
+        return state.finished(self.count) and (state.counted or not wanted)
 
     def usage(self, counted: ChunkUsage | None) -> Usage | None:
         """Tokens in and out, where the generate server counted."""
@@ -231,119 +232,3 @@ def begin(
     )
     parsing = None if parser is None else start_parsing(parser, prompt_token_ids)
     return GenerationState(request_id, created, ChoiceState(decoding, parsing))
-
-
-class Said(NamedTuple):
-    """What a chunk adds to a choice."""
-
-    pieces: Sequence[Piece]
-    """Text, and the markers in it where a parser looks for them."""
-    shown: int
-    """How many of the chunk's ids are up to where a stop string ended the text."""
-    finish_reason: str | None
-    stop_reason: StopReason
-    ended: bool
-    """Whether the text ends with it."""
-
-
-def said(generation: AnyGeneration, state: ChoiceState, choice: ChunkChoice) -> tuple[Said, ChoiceState]:
-    """Decode what a chunk adds to a choice.
-
-    A token that stops the generation if it is the last is held until more comes; so is text that may become a
-    stop string. Where one is complete the text ends, whatever is generated after it.
-
-    Args:
-        generation: How it is derendered.
-        state: Where the choice is.
-        choice: The chunk's choice.
-    """
-    vocabulary, client = generation.model.vocabulary, generation.client
-    uncut = generation.parser is not None and generation.parser.grammar.uncut
-    token_ids = choice.token_ids or []
-    state = replace(state, received=state.received + len(token_ids))
-    final = choice.finish_reason is not None
-    if state.stopped is not None and not uncut:
-        nothing = Said((), 0, "stop", state.stopped, ended=False)
-        return nothing if final else nothing._replace(finish_reason=None, stop_reason=None), replace(
-            state, finished=final
-        )
-
-    before = [] if state.held_token is None else [state.held_token]
-    visible: Sequence[int] = [*before, *token_ids]
-    stop_reason, held_token, kept = choice.stop_reason, None, visible
-    if final:
-        kept, stop_reason = drop_stop_token(
-            visible, choice.finish_reason, choice.stop_reason, client, vocabulary.manifest
-        )
-        if uncut and len(kept) < len(visible) and visible[-1] not in vocabulary.special:
-            # As it was generated: only a control token that ended it is no text.
-            kept = visible
-    elif visible and may_be_stop_token(visible[-1], client, vocabulary.manifest):
-        kept, held_token = visible[:-1], visible[-1]
-
-    strings = client.stop
-    if isinstance(choice.stop_reason, str) and choice.stop_reason not in strings:
-        strings = [*strings, choice.stop_reason]
-    if uncut:
-        pieces, decoding = generation.read(state.decoding, kept)
-        if strings and state.stopped is None:
-            _, _, state = _up_to_stop_string(generation, state, kept, strings)
-        if final:
-            pieces = [*pieces, detokenizer.held_text(decoding)]
-            if choice.finish_reason == "stop" and choice.stop_reason is None:
-                stop_reason = state.stopped or stop_reason
-        state = replace(state, decoding=decoding, held_token=held_token, finished=final)
-        return Said(pieces, len(token_ids), choice.finish_reason, stop_reason, ended=final), state
-
-    if strings:
-        pieces, read, state = _up_to_stop_string(generation, state, kept, strings)
-    else:
-        pieces, decoding = generation.read(state.decoding, kept)
-        state = replace(state, decoding=decoding)
-    state = replace(state, held_token=held_token, finished=final)
-    if state.stopped is not None:
-        shown = max(read - len(before), 0)
-        return Said(pieces, shown, "stop" if final else None, state.stopped, ended=True), state
-    if final:
-        pieces, state = [*pieces, *state.held], replace(state, held=())
-    return Said(pieces, len(token_ids), choice.finish_reason, stop_reason, ended=final), state
-
-
-def _up_to_stop_string(
-    generation: AnyGeneration, state: ChoiceState, token_ids: Sequence[int], strings: Sequence[str]
-) -> tuple[list[Piece], int, ChoiceState]:
-    """Decode id by id, so that where a stop string is complete does not depend on the chunks.
-
-    Returns:
-        The pieces to show; how many ids were read; the state, with what is held and the string that was found.
-    """
-    vocabulary, client = generation.model.vocabulary, generation.client
-    decoding, exempt, tokens, found = state.decoding, state.exempt, state.tokens, state.stopped
-    held: list[Piece] = list(state.held)
-    shown: list[Piece] = []
-    read = 0
-    for token_id in token_ids:
-        more, decoding = generation.read(decoding, (token_id,))
-        read += 1
-        held += more
-        text = piece_text(vocabulary, held)
-        if tokens < client.min_tokens:
-            tokens, exempt = tokens + 1, len(text)
-        cut, found = cut_stop_string(text, exempt, strings, include=client.include_stop_str_in_output)
-        if found is not None:
-            shown += cut_pieces(vocabulary, held, len(cut))
-            held = []
-            break
-        first, held = split_pieces(vocabulary, held, len(text) - stop_string_begun(text, strings))
-        exempt = max(exempt - len(piece_text(vocabulary, first)), 0)
-        shown += first
-    state = replace(state, decoding=decoding, held=tuple(held), exempt=exempt, tokens=tokens, stopped=found)
-    return shown, read, state
-
-
-def shown_columns(checked: CheckedChunk, choice: ChunkChoice, said: Said) -> Columns:
-    """The log probabilities of what is shown; where there are none, its ids, which others are read after."""
-    columns = checked.columns
-    if columns is None:
-        return id_columns((choice.token_ids or [])[: said.shown])
-    return columns if said.shown >= len(columns.ends) else first_columns(columns, said.shown)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
 from ..choices import prompt_ids
-from ..limits import check_prompt_token_ids
+from ..limits import check_prompt_token_ids, check_streamed
 from .generation import begin, check, check_order
 from .wire import open_state, seal_state
 
@@ -50,6 +50,8 @@ def derender_chunks(
     """
     model = generation.model
     chunks = request.chunks
+    indexes = {choice.index for chunk in chunks for choice in chunk.choices}
+    check_streamed("generate_chunks", len(chunks), len(indexes))
     one = request.generate_chunk is not None
     paths = ["generate_chunk" if one else f"generate_chunks.{place}" for place in range(len(chunks))]
     checked = [check(generation, path, chunk) for path, chunk in zip(paths, chunks, strict=True)]
@@ -67,4 +69,4 @@ def derender_chunks(
         answer, state = generation.derender(state, each)
         answers.append(answer)
     sealed = seal_state(model.seal, generation.endpoint, generation.parser, state)
-    return Derendered(answers, sealed, state.finished(generation.count))
+    return Derendered(answers, sealed, generation.finished(state))

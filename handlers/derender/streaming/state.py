@@ -56,6 +56,8 @@ class GenerationState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     """Unix time in seconds of the first chunk."""
     beginning: ChoiceState = ChoiceState()
     """Where every choice begins: after the prompt."""
+    counted: bool = False
+    """Whether usage came, with the end of the last choice or after it."""
     choices: dict[int, ChoiceState] = {}
     """Index → where the choice is, of those that have begun."""
 

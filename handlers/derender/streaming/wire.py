@@ -65,6 +65,7 @@ def seal_state(seal: StateSeal, endpoint: str, parser: Parser | None, state: Gen
             endpoint,
             state.request_id,
             state.created,
+            state.counted,
             _dumped(parser, state.beginning),
             [(index, _dumped(parser, choice)) for index, choice in state.choices.items()],
         )
@@ -98,8 +99,9 @@ def open_state(seal: StateSeal, endpoint: str, parser: Parser | None, sealed: St
         raise _refusal("is not authentic: its signature is missing or wrong", ".signature")
     damaged = _refusal("is damaged; send it back as it came", ".data")
     try:
-        model, of_endpoint, request_id, created, beginning, choices = msgspec.msgpack.decode(
-            _unpacked(data), type=tuple[int, str, str, int, dict[str, Any], list[tuple[int, dict[str, Any]]]]
+        model, of_endpoint, request_id, created, counted, beginning, choices = msgspec.msgpack.decode(
+            _unpacked(data),
+            type=tuple[int, str, str, int, bool, dict[str, Any], list[tuple[int, dict[str, Any]]]],
         )
     except (ValueError, binascii.Error, zlib.error, msgspec.MsgspecError, RecursionError):
         raise damaged from None
@@ -110,6 +112,7 @@ def open_state(seal: StateSeal, endpoint: str, parser: Parser | None, sealed: St
             {
                 "request_id": request_id,
                 "created": created,
+                "counted": counted,
                 "beginning": _loaded(seal, parser, beginning),
                 "choices": {index: _loaded(seal, parser, choice) for index, choice in choices},
             },

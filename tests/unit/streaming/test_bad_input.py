@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derender.streaming import generation as generation_module
+from derender.streaming import chat as chat_module
+from derender.streaming import completions as completions_module
 
 from ..support import CHAT, COMPLETIONS, B, mutated, served
 from .support import ASKED, TOOLS, Local, chunk, ids, logprobs, parsing
@@ -195,7 +196,8 @@ def test_nothing_is_decoded_before_all_is_checked(
     def decode(*_: object) -> None:
         raise AssertionError("decoded")
 
-    monkeypatch.setattr(generation_module, "said", decode)
+    monkeypatch.setattr(chat_module, "decode_chunk", decode)
+    monkeypatch.setattr(completions_module, "decode_chunk", decode)
     monkeypatch.setattr("derender.detokenizer.detokenize", decode)
     for last in (chunk([SIZE]), two_choices(), chunk([HELLO], logprobs=logprobs([SIZE])), chunk([], "stop")):
         body = {"stream": True, "generate_chunks": [chunk([HELLO], "stop"), last]}
@@ -244,3 +246,14 @@ def test_a_request_with_anything_in_it_is_answered_or_refused(path: str, data: s
 
 def _model() -> ServedModel:
     return parsing()
+
+
+@both
+def test_a_request_has_so_many_chunks_at_most_and_a_state_so_many_choices(tiny: ServedModel, path: str) -> None:
+    for chunks, words in (
+        ([USAGE_ONLY] * 16_385, "16384 are accepted at once"),
+        ([chunk([], index=index) for index in range(1_025)], "more than 1024 choices"),
+    ):
+        status, message = Local(tiny).post(path, {"stream": True, "generate_chunks": chunks})
+        assert status == 400
+        assert words in message

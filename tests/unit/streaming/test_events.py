@@ -78,3 +78,18 @@ def test_a_mistake_is_an_error_as_ever(client: Client, path: str) -> None:
     answer = client.send(path, b'{"stream": true, "generate_chunks": []}', headers=ACCEPT)
     assert answer.status == 400
     assert answer.error["param"] == "generate_chunks"
+
+
+@both
+def test_a_generation_whose_usage_is_asked_for_ends_with_it(client: Client, path: str) -> None:
+    asked = {ASKED[path]: {"stream_options": {"include_usage": True}}}
+    usage = {"request_id": "gen-1", "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}
+    early = {**chunk([HELLO]), "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+    sent = [early, chunk([WORLD], "stop")]
+    *_, (kind, state) = events(client, path, {"generate_chunks": sent, **asked})
+    assert kind == "event: stream_state"
+    counted, done = events(client, path, {"generate_chunks": [usage], "stream_state": state, **asked})
+    assert counted[1]["usage"]["completion_tokens"] == 2
+    assert done == ("", "[DONE]")
+    last = {**sent[1], "usage": usage["usage"]}
+    assert events(client, path, {"generate_chunks": [early, last], **asked})[-1] == ("", "[DONE]")

@@ -242,6 +242,24 @@ def test_stop_strings_are_found_in_the_output_as_it_was_written(
         assert (said.finish_reason, said.stop_reason) == ("tool_calls" if calls else "stop", stop)
 
 
+@pytest.mark.parametrize(
+    ("output", "client", "finish", "expected"),
+    [
+        pytest.param(CALL, {"stop": ["Z"]}, "stop", "stop", id="a stop string"),
+        pytest.param(CALL[:50], {}, "stop", "stop", id="the end of the output"),
+        pytest.param(CALL[:50], {}, "length", "length", id="the length"),
+        pytest.param(CALL, {}, "stop", "tool_calls", id="complete"),
+    ],
+)
+def test_a_call_that_is_cut_is_no_reason_to_call(
+    model: ServedModel, output: str, client: dict[str, Any], finish: str, expected: str
+) -> None:
+    """Of its arguments some have been sent already."""
+    parts = [[token_id] for token_id in ids(model, output)]
+    said = added_up(streamed(model, CHAT, parts, {"tools": TOOLS, **client}, finish_reason=finish))[0]
+    assert ([call[1] for call in said.calls], said.finish_reason) == (["get_weather"], expected)
+
+
 def test_what_a_parser_holds_is_given_when_a_stop_string_ends_the_text(model: ServedModel) -> None:
     chunks = [chunk(ids(model, "a <tool END")), chunk(ids(model, "more"))]
     first, second = one_by_one(Local(model).post, CHAT, {"chat_request": {"stop": " END"}}, chunks)
