@@ -87,7 +87,7 @@ def create_app(models: Models, *, max_body_bytes: int, relay: Relay | None = Non
     ) -> Response:
         try:
             wanted = read_either(complete, streamed, await read_body(request, max_body_bytes))
-            model, created = models.find(wanted.model), int(time.time())
+            model, created = models.find(wanted.model, wanted.client_model), int(time.time())
             if isinstance(wanted, streamed):
                 return _chunks(request, wanted, derender_stream(wanted, model, created))
             assert isinstance(wanted, complete)

@@ -94,14 +94,21 @@ class Models:
         """All names that requests may use."""
         return [name for entry in self.entries for name in entry.names]
 
-    def find(self, requested: str | None) -> ServedModel:
+    def find(self, requested: str | None, client: object = None) -> ServedModel:
         """The model that a request means.
+
+        Args:
+            requested: What the request calls it, if it names one.
+            client: What the client's own request calls it. That counts where the request names none, and not
+                where there is no such model: a gateway may have names of its own.
 
         Raises:
             ModelNotFound: There is none of that name.
             BadRequest: It names none, and there is no default.
             InternalError: It can't be loaded.
         """
+        if not requested and client in self.names:
+            requested = str(client)
         if requested:
             for entry in self.entries:
                 if requested in entry.names:

@@ -116,7 +116,7 @@ class Settings:
             model=given.get("model"),
             served_model_name=names,
             served_model_names=named,
-            max_model_len=_integer(given, "max_model_len", 0, least=1) or None,
+            max_model_len=_integer(given, "max_model_len", 0, least=1, most=2**53) or None,
             max_logprobs=_integer(given, "max_logprobs", cls.max_logprobs, least=-1),
             max_sequences=_integer(given, "max_sequences", cls.max_sequences, least=1),
             max_body_bytes=_integer(given, "max_body_bytes", cls.max_body_bytes, least=1),
@@ -157,7 +157,7 @@ def default_layer() -> Path:
     return installed if installed.is_dir() else Path(__file__).parents[2] / "layers" / "tokenizer" / "default"
 
 
-def _integer(given: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+def _integer(given: Mapping[str, str], name: str, default: int, *, least: int, most: int | None = None) -> int:
     text = given.get(name)
     if text is None:
         return default
@@ -165,8 +165,11 @@ def _integer(given: Mapping[str, str], name: str, default: int, *, least: int) -
         value = int(text)
     except ValueError:
         value = least - 1
-    if value < least:
-        raise SettingsError(f"DERENDER_{name.upper()} is {text!r}; it may be an integer from {least} on")
+    if value < least or (most is not None and value > most):
+        bound = "on" if most is None else f"to {most}"
+        raise SettingsError(
+            f"DERENDER_{name.upper()} is {text[:100]!r}; it may be an integer from {least} {bound}"
+        )
     return value
 
 

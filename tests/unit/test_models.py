@@ -101,6 +101,25 @@ def test_without_a_default_a_request_has_to_name_one(layer: Path, requested: str
     assert "`model`" in error.value.message
 
 
+@pytest.mark.parametrize(
+    ("requested", "client", "expected"),
+    [
+        (None, "gamma", "gamma"),
+        ("", "org/beta", "org/beta"),
+        ("alpha", "gamma", "alpha"),
+        (None, "a gateway's own", "alpha"),
+        (None, None, "alpha"),
+        (None, 5, "alpha"),
+        (None, ["gamma"], "alpha"),
+    ],
+)
+def test_the_model_of_the_clients_own_request_counts_where_the_request_names_none(
+    layer: Path, requested: str | None, client: object, expected: str
+) -> None:
+    model = models_of(layer, model="alpha").find(requested, client)
+    assert model.vocabulary.manifest.name == expected
+
+
 @pytest.mark.parametrize("requested", ["delta", "Alpha", "beta", " alpha"])
 def test_an_unknown_model_is_not_found(layer: Path, requested: str) -> None:
     with pytest.raises(ModelNotFound, match=r"alpha, gamma, org/beta\.$") as error:
@@ -470,3 +489,8 @@ def test_models_are_listed_in_one_order_with_the_default_first(
         ("alpha", "alpha", 32),
         ("org/beta", "org/beta", 32),
     ]
+
+
+@pytest.mark.parametrize("length", [str(2**53 + 1), "9" * 30, "0", "-1", "x"])
+def test_a_length_is_a_number_that_every_client_can_read(layer: Path, length: str) -> None:
+    assert "DERENDER_MAX_MODEL_LEN" in refused(layer, max_model_len=length)

@@ -28,6 +28,9 @@ StopString = Annotated[str, StringConstraints(min_length=1)]
 class ClientRequest(WireModel):
     """What derender reads of the request that the client sent. All else in it is accepted and ignored."""
 
+    model: Json = Field(
+        default=None, description="What the client calls the model; counts where the request names none."
+    )
     n: Json = Field(
         default=None, description="How many choices were asked for: a stream ends when as many have ended."
     )
@@ -151,6 +154,11 @@ class ChatDerenderRequest(WireModel):
         "configured.",
     )
 
+    @property
+    def client_model(self) -> Json:
+        """What the client calls the model."""
+        return self.chat_request and self.chat_request.model
+
 
 class CompletionDerenderRequest(WireModel):
     """Complete generations, one for each prompt, to become one text completion."""
@@ -169,3 +177,8 @@ class CompletionDerenderRequest(WireModel):
     completion_request: CompletionRequest | None = Field(
         default=None, description="The request that the client sent."
     )
+
+    @property
+    def client_model(self) -> Json:
+        """What the client calls the model."""
+        return self.completion_request and self.completion_request.model

@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, NonNegativeInt, model_validator
 from pydantic_core import PydanticCustomError
 
-from .base import TokenCount, WireModel
+from .base import Json, TokenCount, WireModel
 from .derender import ChatRequest, CompletionRequest
 from .generate import GenerateChunk
 from .openai import ChatCompletionChunk, TextCompletionChunk
@@ -60,6 +60,11 @@ class StreamRequest(WireModel):
     )
 
     @property
+    def client_model(self) -> Json:
+        """What the client calls the model."""
+        return None
+
+    @property
     def chunks(self) -> list[GenerateChunk]:
         """What was generated."""
         return [self.generate_chunk] if self.generate_chunk else self.generate_chunks or []
@@ -80,6 +85,11 @@ class ChatStreamRequest(StreamRequest):
         "reasoning parser is configured.",
     )
 
+    @property
+    def client_model(self) -> Json:
+        """What the client calls the model."""
+        return self.chat_request and self.chat_request.model
+
 
 class CompletionStreamRequest(StreamRequest):
     """Some more of a generation, to become chunks of a streamed text completion."""
@@ -87,6 +97,11 @@ class CompletionStreamRequest(StreamRequest):
     completion_request: CompletionRequest | None = Field(
         default=None, description="The request that the client sent, the same with each chunk."
     )
+
+    @property
+    def client_model(self) -> Json:
+        """What the client calls the model."""
+        return self.completion_request and self.completion_request.model
 
 
 class ChatChunk(WireModel):
