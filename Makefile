@@ -48,8 +48,9 @@ conformance: setup ## Replay recorded outputs of nine model families; prints a t
 	$(BIN)/python tests/conformance/report.py
 
 layer: setup ## Build the tokenizer layer that layers/tokenizer/models.toml lists, into build/layer
-	rm -rf build/layer
-	$(BIN)/derender layer build --models layers/tokenizer/models.toml --out build/layer
+	@rm -rf build/layer.new
+	$(BIN)/derender layer build --models layers/tokenizer/models.toml --out build/layer.new
+	@rm -rf build/layer && mv build/layer.new build/layer
 
 build: setup ## Build the function and the layer with SAM (ARCHITECTURE=arm64 for arm64)
 	SAM_CLI_TELEMETRY=0 $(BIN)/sam build --parameter-overrides Architecture=$(ARCHITECTURE)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 from .parsing import REASONING_PARSERS, TOOL_CALL_PARSERS
+from .vocabulary import MAX_LENGTH
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -116,7 +117,7 @@ class Settings:
             model=given.get("model"),
             served_model_name=names,
             served_model_names=named,
-            max_model_len=_integer(given, "max_model_len", 0, least=1, most=2**53) or None,
+            max_model_len=_integer(given, "max_model_len", 0, least=1, most=MAX_LENGTH) or None,
             max_logprobs=_integer(given, "max_logprobs", cls.max_logprobs, least=-1),
             max_sequences=_integer(given, "max_sequences", cls.max_sequences, least=1),
             max_body_bytes=_integer(given, "max_body_bytes", cls.max_body_bytes, least=1),

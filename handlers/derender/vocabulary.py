@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 __all__ = [
+    "MAX_LENGTH",
     "MAX_SIZE",
     "SUFFIX",
     "Manifest",
@@ -57,6 +58,8 @@ MAGIC: Final = b"derender"
 FORMAT_VERSION: Final = 3
 MAX_SIZE: Final = 1 << 22
 """More ids than any model has; what claims more is damaged or hostile."""
+MAX_LENGTH: Final = 1 << 53
+"""Of a sequence, in tokens: beyond it, JavaScript's numbers are not exact."""
 _HEADER: Final = struct.Struct("<8sIIII")
 _CHECKED_FROM: Final = 16
 _KEPT_PIECES: Final = 65_536
@@ -106,7 +109,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Ids that stand for a single byte (byte-fallback)."""
     strip_leading_space: bool = False
     """Whether the first space of a text is dropped (SentencePiece's dummy prefix)."""
-    max_model_len: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    max_model_len: Annotated[int, msgspec.Meta(ge=1, le=MAX_LENGTH)] | None = None
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
     response_template: dict[str, Any] | None = None

@@ -12,6 +12,8 @@ import pytest
 
 from derender.vocabulary import load
 from layer_compiler import build
+from layer_compiler.formats import FORMATS
+from layer_compiler.tokenizer_files import wanted
 
 from .building import built, refused
 from .files import sentence_piece_folder as model_folder
@@ -68,6 +70,32 @@ def test_which_format_is_read(tmp_path: Path, formats: list[str], taken: str, pa
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     write_json(tmp_path / "vocab.json", {})
     assert refused(tmp_path).endswith("no tokenizer.json, tekken.json, *.tiktoken or *.model")
+
+
+@pytest.mark.parametrize("end", [99999, [2, 99999]])
+@pytest.mark.parametrize("name", MAKERS)
+def test_an_end_that_is_none_of_the_ids_is_refused(tmp_path: Path, name: str, end: object) -> None:
+    MAKERS[name](tmp_path)
+    write_json(tmp_path / "config.json", {"eos_token_id": end})
+    message = refused(tmp_path)
+    assert "99999 ends a text (config.json: eos_token_id): that is another model's configuration" in message
+
+
+def test_an_end_in_the_padding_is_taken(tmp_path: Path) -> None:
+    write_json(tokenizer_folder(tmp_path) / "config.json", {"eos_token_id": 9, "vocab_size": 10})
+    assert load(build(tmp_path, "tiny", tmp_path / "out").path).manifest.stop_token_ids == (9,)
+
+
+@pytest.mark.parametrize("name", ["tekken_240911.json", "a.tiktoken", "tokenizer.model.v3", "a.model.v7m1"])
+def test_each_name_that_a_format_finds_is_one_that_is_read(tmp_path: Path, name: str) -> None:
+    assert wanted(name)
+    assert any(each.find(tmp_path, [name]) for each in FORMATS)
+
+
+@pytest.mark.parametrize("name", ["tekken_old.json.bak", "a.model.v3.bak", "a.model.v1000", "a.tiktoken.gz"])
+def test_no_format_finds_a_name_that_is_not_read(tmp_path: Path, name: str) -> None:
+    assert not wanted(name)
+    assert not any(each.find(tmp_path, [name]) for each in FORMATS)
 
 
 @pytest.mark.parametrize("name", MAKERS)

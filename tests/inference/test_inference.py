@@ -9,8 +9,12 @@ from typing import Any, Final
 import pytest
 
 from derender.parsing.names import REASONING_PARSERS, TOOL_CALL_PARSERS
+from layer_compiler.compiling import compile_layer
 from layer_compiler.inference import Evidence, Inference, infer, infer_parsers, read_evidence
 from layer_compiler.inference.families import FAMILIES, NAMES, OTHERS
+from layer_compiler.models_file import Model
+
+from ..formats.files import PIECES, model, sentence_piece_folder
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 """Of real models."""
@@ -314,6 +318,48 @@ def test_tekken_tells(
     assert (found.tool_call_parser, found.reasoning_parser, found.certain) == expected
 
 
+@pytest.mark.parametrize("name", ["tekken.json", "tekken_240911.json"])
+def test_tekken_is_found_by_the_names_that_are_compiled(name: str, tmp_path: Path) -> None:
+    _write(tmp_path, name, {"config": {"version": "v3"}, "special_tokens": [{"token_str": "[TOOL_CALLS]"}]})
+    evidence = read_evidence(tmp_path)
+    assert (evidence.tekken, evidence.tokens) == ("v3", frozenset({"[TOOL_CALLS]"}))
+
+
+@pytest.mark.parametrize("version", ["v2", "v3", "v7", "v7m1"])
+def test_a_sentence_piece_model_of_mistral_tells(version: str, tmp_path: Path) -> None:
+    sentence_piece_folder(tmp_path, name=f"mistral_instruct_tokenizer_240323.model.{version}")
+    found = infer_parsers(tmp_path)
+    assert (found.tool_call_parser, found.reasoning_parser, found.certain) == ("mistral", None, True)
+    assert f"Mistral's SentencePiece model, version {version[:2]}" in found.seen
+
+
+def test_a_sentence_piece_model_without_the_token_of_calls_does_not(tmp_path: Path) -> None:
+    pieces = [(text, kind) for text, kind in PIECES if text != "[TOOL_CALLS]"]
+    sentence_piece_folder(tmp_path, model(pieces), name="tokenizer.model.v1")
+    evidence = read_evidence(tmp_path)
+    assert (evidence.sentence_piece, infer(evidence).tool_call_parser) == (None, None)
+
+
+def test_a_chat_template_comes_before_a_sentence_piece_model(tmp_path: Path) -> None:
+    sentence_piece_folder(tmp_path, name="tokenizer.model.v3", tokenizer_config={"chat_template": HERMES})
+    assert infer_parsers(tmp_path).tool_call_parser == "hermes"
+
+
+def test_the_parser_of_a_sentence_piece_model_is_in_its_vocabulary(tmp_path: Path) -> None:
+    folder = sentence_piece_folder(tmp_path / "source", name="tokenizer.model.v3")
+    (compiled,) = compile_layer([Model(name="tiny", source=str(folder))], tmp_path / "out")
+    assert compiled.manifest.tool_call_parser == "mistral"
+    assert compiled.manifest.origins["tool_call_parser"] == "inferred"
+
+
+@pytest.mark.parametrize("names", [["tekken_1.json", "tekken_2.json"], ["a.model", "b.model"]])
+def test_several_files_of_a_format_are_left_out_with_a_line(names: list[str], tmp_path: Path) -> None:
+    for name in names:
+        _write(tmp_path, name, "{}")
+    (fault,) = read_evidence(tmp_path).faults
+    assert "several" in fault
+
+
 def test_response_template_comes_first(tmp_path: Path) -> None:
     _write(
         tmp_path,
@@ -402,6 +448,8 @@ def test_tokens_and_architectures_are_gathered(tmp_path: Path) -> None:
         ("tokenizer_config.json", {"response_template": []}),
         ("chat_template.jinja", "x" * ((1 << 20) + 1)),
         ("config.json", '"text"'),
+        ("tokenizer.model", b"\x0a\xff"),
+        ("tokenizer.model.v3", b"version https://git-lfs"),
     ],
 )
 def test_malformed_file_is_left_out_with_a_line(name: str, content: object, tmp_path: Path) -> None:

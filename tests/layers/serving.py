@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from tokenizers import Tokenizer
 
@@ -91,6 +91,7 @@ def vllm(
     name: str = "served",
     max_model_len: int = 1000,
     absent: tuple[str, ...] = (),
+    hidden: Collection[int] = (),
     change: Callable[[list[int], str], str] = lambda _, text: text,
 ) -> Callable[..., Answer]:
     """A server with a tokenizer, as vLLM's.
@@ -100,6 +101,7 @@ def vllm(
         name: What the model is called.
         max_model_len: Its longest sequence.
         absent: Paths that it has not.
+        hidden: Ids that it takes for special, besides the tokenizer's.
         change: From ids and their text to the text that it says they are.
     """
 
@@ -107,13 +109,23 @@ def vllm(
         if path in absent:
             return 404, {}, b'{"detail": "Not Found"}'
         if method == "GET":
-            return _json({"data": [{"id": name}]})
+            return _json({"data": [{"id": name, "max_model_len": max_model_len}]})
         request = json.loads(body)
         if request.get("model", name) != name:
             return 404, {}, b'{"error": {"message": "The model does not exist"}}'
         if path == "/tokenize":
             ids = tokenizer.encode(request["prompt"], add_special_tokens=request["add_special_tokens"]).ids
             return _json({"tokens": ids, "count": len(ids), "max_model_len": max_model_len, "token_strs": None})
+        if path == "/v1/completions/derender":
+            (response,) = request["generate_responses"]
+            choices = [
+                {
+                    "index": each["index"],
+                    "text": tokenizer.decode([id_ for id_ in each["token_ids"] if id_ not in hidden]),
+                }
+                for each in response["choices"]
+            ]
+            return _json({"choices": choices[::-1]})
         ids = request["tokens"]
         return _json({"prompt": change(ids, tokenizer.decode(ids, skip_special_tokens=False))})
 

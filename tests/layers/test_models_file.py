@@ -110,6 +110,22 @@ def test_reads_what_a_model_may_have(listed: Callable[[str], Path]) -> None:
         (TINY + "tool_call_parser = 'herms'", "tiny: tool_call_parser: 'herms' does not exist"),
         (TINY + "reasoning_parser = 'hermes'", "tiny: reasoning_parser: 'hermes' does not exist"),
         ('[[model]]\nname = "a"\nsource = "./gone"', "a: source: './gone': no such folder"),
+        ('[[model]]\nname = "ö/x"\nsource = "tiny"', "ö/x: name: 'ö/x': a model's name has letters, digits"),
+        ('[[model]]\nname = "/x"\nsource = "tiny"', "/x: name: '/x': a model's name has letters, digits"),
+        ('[[model]]\nname = "../x"\nsource = "tiny"', "../x: name: '../x': a model's name has letters, digits"),
+        ('[[model]]\nname = "a\\nb"\nsource = "tiny"', "model 1: name: 'a\\nb': a name has no spaces"),
+        (f'[[model]]\nname = "{"a" * 201}"\nsource = "tiny"', f"model 1: name: '{'a' * 200}…': a name has no"),
+        (f'[[model]]\nname = "a"\nsource = "{"b" * 5000}"', f"a: source: '{'b' * 200}…': a source has 1,024"),
+        (
+            f'[[model]]\nname = "a"\nsource = "{"b" * 300}"',
+            f"a: source: '{'b' * 200}",
+        ),
+        (f'[[model]]\nname = "a"\nsource = "{"b" * 300}.vocab"', f"a: source: '{'b' * 200}…': "),
+        ('[[model]]\nname = "a"\nsource = "b\\u0000c"', "a: source: 'b\\x00c': a source has 1,024 printable"),
+        (
+            "[[model]]\nname='a'\nsource='s3://b/x.vocab'",
+            "a: source: s3://b/x.vocab: a compiled vocabulary is not",
+        ),
         ('[[model]]\nname = "a"\nsource = "gone.vocab"', "a: source: gone.vocab: no such file"),
         ('[[model]]\nname = "a"\nsource = "org/name"', "a: revision: org/name is no folder here"),
         (
@@ -189,6 +205,14 @@ def test_where_one_model_fails_nothing_is_written(
     assert build(path, tmp_path / "out") == 1
     assert "org/spm: openai reads whole messages" in capsys.readouterr().err
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_what_fails_in_a_list_of_one_names_the_list_and_the_model(
+    listed: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = listed(SPM + "tool_call_parser = 'openai'\nreasoning_parser = 'qwen3'\n")
+    assert build(path, tmp_path / "out") == 1
+    assert f"derender: {path}: org/spm: openai reads whole messages" in capsys.readouterr().err
 
 
 def test_a_folder_with_other_vocabularies_is_left_alone(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import huggingface_hub.constants
 import pytest
+from huggingface_hub.utils._paths import filter_repo_objects
 from moto import mock_aws
 
 from derender.cli import main
 from derender.vocabulary import load
-from layer_compiler import bucket
-from layer_compiler.origins import OriginError, kind_of, obtained
+from layer_compiler import BuildError, bucket
+from layer_compiler.compiling import compile_layer
+from layer_compiler.hub import ALLOWED, IGNORED
+from layer_compiler.models_file import Model
+from layer_compiler.origins import OriginError, digest_of, kind_of, obtained
 from layer_compiler.tokenizer_files import wanted
 
 from ..unit.support import byte_level_tokenizer, write_folder
@@ -31,8 +36,23 @@ FILES = {
     "tokenizer_config.json": b'{"a": 1}',
     "config.json": b'{"b": 2}',
     "tekken.json": b"[]",
+    "mistral_instruct_tokenizer_241114.model.v7m1": b"model",
     "additional_chat_templates/tool_use.jinja": b"template",
 }
+READ = (
+    *(name for name in FILES),
+    *(
+        "added_tokens.json",
+        "generation_config.json",
+        "params.json",
+        "chat_template.jinja",
+        "chat_template.json",
+    ),
+    *("tekken_240911.json", "qwen.tiktoken", "tiktoken.model", "tokenizer.model", "spiece.model"),
+    *(f"tokenizer.model.{version}" for version in ("v1", "v2", "v3", "v7", "v11", "v7m1")),
+    *(f"mistral_instruct_tokenizer_240216.model.{version}" for version in ("v2", "v3", "v7", "v7m1")),
+)
+"""Names of files that formats and the search for parsers read."""
 UNWANTED = {
     "model.safetensors": b"weights",
     "pytorch_model.bin": b"weights",
@@ -40,6 +60,10 @@ UNWANTED = {
     "README.md": b"text",
     "original/tokenizer.model": b"another",
     "onnx/config.json": b"another",
+    "original/tokenizer.model.v3": b"another",
+    "additional_chat_templates/old/tool_use.jinja": b"another",
+    "additional_chat_templates/tool_use.py": b"code",
+    "additional_chat_templates/config.json": b"another",
 }
 
 
@@ -48,6 +72,15 @@ UNWANTED = {
     [
         ("tokenizer.json", True),
         ("tokenizer.model.v3", True),
+        ("mistral_instruct_tokenizer_240323.model.v3", True),
+        ("mistral_instruct_tokenizer_241114.model.v7m1", True),
+        ("tokenizer.model.v3.safetensors", False),
+        ("additional_chat_templates/tool_use.jinja", True),
+        ("additional_chat_templates/../tool_use.jinja", False),
+        ("additional_chat_templates/a/tool_use.jinja", False),
+        ("additional_chat_templates/..\\tool_use.jinja", False),
+        ("additional_chat_templates/tool_use.py", False),
+        ("additional_chat_templates/tokenizer.json", False),
         ("qwen.tiktoken", True),
         ("model.safetensors", False),
         ("tokenization.py", False),
@@ -102,6 +135,52 @@ def test_a_folder_may_be_pinned_to_what_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_bytes(b"{ }")
     with pytest.raises(OriginError), obtained(str(tmp_path), digest):
         pass
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_pin_covers_each_file_that_is_read(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    before = digest_of(tmp_path)
+    path.write_bytes(b"one")
+    one = digest_of(tmp_path)
+    path.write_bytes(b"two")
+    assert len({before, one, digest_of(tmp_path)}) == 3
+
+
+def test_what_the_hub_is_asked_for_is_what_is_read() -> None:
+    names = [*READ, *UNWANTED, "tekken/a.json", "a/tekken.json", "a/b.tiktoken", "a.model/b.model.v3"]
+    names += [f"additional_chat_templates/{name}" for name in ("chat_template.jinja", "a/b.jinja", "x.json")]
+    fetched = list(filter_repo_objects(names, allow_patterns=[*ALLOWED], ignore_patterns=[*IGNORED]))
+    assert fetched == [name for name in names if wanted(name)]
+    assert set(READ) <= set(fetched)
+
+
+@pytest.mark.parametrize(
+    "source", ["a" * 5000, f"org/{'a' * 5000}", "a" * 300, f"s3://{'a' * 5000}", "/root\0", f"{'a/' * 2500}"]
+)
+def test_a_source_that_can_be_none_is_named_in_a_line(tmp_path: Path, source: str) -> None:
+    model = Model(name="a", source=source)
+    with pytest.raises(BuildError) as refusal:
+        compile_layer([model], tmp_path / "out")
+    message = str(refusal.value)
+    assert message.startswith(repr(source)[:100])
+    assert len(message) < 500
+    assert message.isprintable()
+
+
+def test_a_folder_that_is_closed_is_named_not_the_one_that_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_folder(tmp_path / "source", byte_level_tokenizer())
+
+    def closed(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(folder / "config.json"))
+
+    monkeypatch.setattr("layer_compiler.compiling.build", closed)
+    with pytest.raises(BuildError, match="can't be read: Permission denied") as refusal:
+        compile_layer([Model(name="a", source=str(folder))], tmp_path / "out")
+    assert str(refusal.value).startswith(str(folder))
 
 
 # --- the Hub --------------------------------------------------------------------------------------------------
@@ -207,9 +286,17 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield client
 
 
-def test_a_prefix_gives_the_tokenizer_files_directly_under_it(s3: Any) -> None:
-    top = {name: content for name, content in FILES.items() if "/" not in name}
-    for name, content in (FILES | UNWANTED | {"../tokenizer.json": b"elsewhere"}).items():
+def test_a_prefix_gives_the_tokenizer_files_directly_under_it_and_its_templates(s3: Any) -> None:
+    elsewhere = dict.fromkeys(
+        (
+            "../tokenizer.json",
+            "additional_chat_templates/../../x.jinja",
+            "additional_chat_templates/..\\x.jinja",
+            "additional_chat_templates/",
+        ),
+        b"elsewhere",
+    )
+    for name, content in (FILES | UNWANTED | elsewhere).items():
         s3.put_object(Bucket="models", Key=f"a/b/{name}", Body=content)
     s3.put_object(Bucket="models", Key="a/b-large/spiece.model", Body=b"another")
     for uri in ("s3://models/a/b", "s3://models/a/b/"):
@@ -217,8 +304,13 @@ def test_a_prefix_gives_the_tokenizer_files_directly_under_it(s3: Any) -> None:
             assert origin.source == "s3://models/a/b"
             assert origin.revision is not None
             assert origin.revision.startswith("sha256:")
-            found = {path.name: path.read_bytes() for path in origin.folder.iterdir()}
-        assert found == top
+            found = {
+                path.relative_to(origin.folder).as_posix(): path.read_bytes()
+                for path in origin.folder.rglob("*")
+                if path.is_file()
+            }
+            assert digest_of(origin.folder) == origin.revision
+        assert found == FILES
         assert not origin.folder.exists()
 
 

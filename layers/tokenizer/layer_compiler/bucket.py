@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .origins import OriginError
-from .tokenizer_files import wanted
+from .tokenizer_files import TEMPLATES, wanted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ _CHUNK: Final = 1024 * 1024
 
 
 def fetch_prefix(uri: str, folder: Path) -> None:
-    """Download the tokenizer and configuration files directly under a prefix.
+    """Download the tokenizer and configuration files directly under a prefix, and its chat templates.
 
     Credentials, the region and the endpoint are found as boto3 does.
 
@@ -42,11 +42,18 @@ def fetch_prefix(uri: str, folder: Path) -> None:
     left, found = MOST_BYTES, False
     try:
         s3 = boto3.client("s3")
-        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
-        for key in [each["Key"] for page in pages for each in page.get("Contents", ())]:
-            # A key is anything: only a plain name of the expected ones becomes a path here.
+        list_objects = s3.get_paginator("list_objects_v2").paginate
+        keys = [
+            each["Key"]
+            for place in (prefix, f"{prefix}{TEMPLATES}/")
+            for page in list_objects(Bucket=bucket, Prefix=place, Delimiter="/")
+            for each in page.get("Contents", ())
+        ]
+        for key in keys:
+            # A key is anything: only one of the expected paths becomes one here.
             if not wanted(name := key.removeprefix(prefix)):
                 continue
+            (folder / name).parent.mkdir(exist_ok=True)
             found = True
             body = s3.get_object(Bucket=bucket, Key=key)["Body"]
             with (folder / name).open("wb") as file:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from derender.detokenizer import REPLACEMENT, DetokenizerState, detokenize
+from derender.vocabulary import MAX_SIZE
 
 from .corpus import TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from derender.vocabulary import Vocabulary
+    from derender.vocabulary import Manifest, Vocabulary
 
 __all__ = ["Check", "Difference", "Peer", "Recorded", "Tokenized", "check_peer", "check_recorded"]
 
@@ -26,6 +27,12 @@ _BATCH: Final = 2048
 _MOST_DIFFERENCES: Final = 10
 """After so many it is another tokenizer, and more say no more."""
 _SPECIAL_SAMPLE: Final = 16
+_MOST_ADDED: Final = 1024
+"""Added tokens of which is asked whether they are special; models have some dozens."""
+_BEYOND: Final = 1024
+"""Ids above the layer's that are looked at."""
+_NOBODYS: Final = MAX_SIZE - 1
+"""An id that no model has: a server that has text even for it says nothing with it."""
 _CLEANED: Final = (
     *((" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'")),
     *((" n't", "n't"), (" 'm", "'m"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re")),
@@ -66,7 +73,13 @@ class Check:
 
     texts: int = 0
     ids: int = 0
+    special: int = 0
+    """Ids of which the server told whether they are special."""
+    length: bool = False
+    """Whether the longest sequence was compared."""
     differences: tuple[Difference, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What the layer itself does not know, and nobody can be asked."""
 
 
 class Peer(Protocol):
@@ -78,10 +91,19 @@ class Peer(Protocol):
     def detokenize(self, token_ids: Sequence[int]) -> str | None:
         """The text of ids, special tokens included."""
 
+    def detokenize_any(self, token_ids: Sequence[int]) -> str | None:
+        """The same of ids that it may not have; None where it refuses them."""
+
+    def visible(self, token_ids: Sequence[int]) -> tuple[str, ...] | None:
+        """What a client would see of each id by itself: nothing of special tokens."""
+
+    def length(self) -> int | None:
+        """The longest sequence that it serves, if it says so without a text."""
+
 
 def check_recorded(vocabulary: Vocabulary, recorded: Iterable[Recorded]) -> Check:
     """Compare with texts whose ids are known."""
-    check = Check()
+    check = Check(warnings=_unsaid(vocabulary.manifest))
     for each in recorded:
         check = replace(check, texts=check.texts + 1)
         difference = _unknown(vocabulary, each.where, each.token_ids)
@@ -94,17 +116,35 @@ def check_recorded(vocabulary: Vocabulary, recorded: Iterable[Recorded]) -> Chec
 
 
 def check_peer(vocabulary: Vocabulary, peer: Peer) -> Check:
-    """Compare with a server: the ids that it gives for texts, the text that it gives for every id, and the
-    longest sequence.
+    """Compare with a server: the ids that it gives for texts, the text that it gives for every id, which of
+    them are special, and the longest sequence.
     """
-    check = _with_lengths(vocabulary, peer)
-    if len(check.differences) < _MOST_DIFFERENCES:
-        check = _with_ids(vocabulary, peer, check)
+    check = Check(warnings=_unsaid(vocabulary.manifest))
+    for compare in (_with_texts, _with_ids, _with_nameless, _with_special):
+        if len(check.differences) < _MOST_DIFFERENCES:
+            check = compare(vocabulary, peer, check)
     return check
 
 
-def _with_lengths(vocabulary: Vocabulary, peer: Peer) -> Check:
-    check, length = Check(), None
+def _unsaid(manifest: Manifest) -> tuple[str, ...]:
+    """What a layer was built without, and what follows."""
+    warnings = []
+    if manifest.eos_token_id is None and not manifest.stop_token_ids:
+        warnings.append(
+            "the layer has no id that ends a text, and no server tells one; build it from a folder with the "
+            "model's configuration"
+        )
+    # A configuration's is said with its field.
+    if ": " not in manifest.origins.get("size", ""):
+        warnings.append(
+            f"the layer's {manifest.size:,} ids are those of the tokenizer's file, where the model can emit "
+            "more if its table is padded; no server tells how many"
+        )
+    return tuple(warnings)
+
+
+def _with_texts(vocabulary: Vocabulary, peer: Peer, check: Check) -> Check:
+    length = None
     for text in TEXTS:
         tokenized = peer.tokenize(text)
         if tokenized is None:
@@ -115,10 +155,15 @@ def _with_lengths(vocabulary: Vocabulary, peer: Peer) -> Check:
         )
         if len(check.differences) >= _MOST_DIFFERENCES:
             break
+    # With a text, it is known that the model is there; only then is it asked without one.
+    if length is None and (length := peer.length()) is None:
+        return check
     own = vocabulary.manifest.max_model_len
-    if length is not None and own is not None and own != length:
-        check = _with(check, Difference("max_model_len", f"{own:,} tokens", f"{length:,} tokens"))
-    return check
+    difference = None
+    if own != length:
+        ours = "not known" if own is None else f"{own:,} tokens"
+        difference = Difference("max_model_len", ours, f"{length:,} tokens")
+    return _with(replace(check, length=True), difference)
 
 
 def _differs(vocabulary: Vocabulary, peer: Peer, text: str, token_ids: Sequence[int]) -> Difference | None:
@@ -165,6 +210,51 @@ def _with_ids(vocabulary: Vocabulary, peer: Peer, check: Check) -> Check:
         if shown and not _same(ours, shown):
             difference = Difference(f"special id {token_id}", _quoted(ours), _quoted(shown))
         check = _with(replace(check, ids=check.ids + 1), difference)
+    return check
+
+
+def _with_nameless(vocabulary: Vocabulary, peer: Peer, check: Check) -> Check:
+    """Look for ids that are text at the server, and have no token in the layer: in its padding, or above it."""
+    if peer.detokenize_any([_NOBODYS]):
+        return check
+    size = vocabulary.manifest.size
+    padding = [each for each in range(size) if not vocabulary.pieces[each] and each not in vocabulary.special]
+
+    def agrees(token_ids: Sequence[int]) -> bool:
+        theirs = peer.detokenize_any(token_ids)
+        return not theirs or (token_ids[-1] < size and _same(_text(vocabulary, token_ids), theirs))
+
+    # The first one above alone, too: with others, it is refused where one of them is.
+    for ids in (padding, range(size, size + 1), range(size, size + _BEYOND)):
+        for start in range(0, len(ids), _BATCH):
+            if agrees(token_ids := ids[start : start + _BATCH]):
+                continue
+            first, *_ = _narrowed(token_ids, agrees)
+            ours = "has no token of this id"
+            if first >= size:
+                ours = f"has no id {first}: its ids are 0 to {size - 1}"
+            theirs = peer.detokenize_any([first]) or peer.detokenize_any(token_ids) or ""
+            return _with(check, Difference(f"id {first}", ours, _quoted(theirs)))
+    return check
+
+
+def _with_special(vocabulary: Vocabulary, peer: Peer, check: Check) -> Check:
+    """Compare which of the added tokens no client sees."""
+    added = sorted(vocabulary.special.union(vocabulary.manifest.added_token_ids))[:_MOST_ADDED]
+    visible = peer.visible(added) if added else None
+    if visible is None or len(visible) != len(added):
+        return check
+    for token_id, theirs in zip(added, visible, strict=True):
+        check = replace(check, special=check.special + 1)
+        special, ours = token_id in vocabulary.special, _text(vocabulary, [token_id])
+        # White space may be left out for what it is, at the start of a text.
+        if not ours.strip() or special is not bool(theirs) or not (theirs or peer.detokenize([token_id])):
+            continue
+        sides = ("special, and left out", f"shown as {_quoted(theirs or ours)}")
+        difference = Difference(f"id {token_id}, {_quoted(ours)}", *(sides if special else sides[::-1]))
+        check = _with(check, difference)
+        if len(check.differences) >= _MOST_DIFFERENCES:
+            break
     return check
 
 

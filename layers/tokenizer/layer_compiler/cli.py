@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from derender.vocabulary import VocabularyError, files, load, read_manifest
+from derender.vocabulary import SUFFIX, VocabularyError, files, load, read_manifest
 
 from .checking import check_peer, check_recorded
-from .compiling import Compiled, compile_layer
+from .compiling import Compiled, check_length, compile_layer
 from .errors import BuildError
 from .models_file import AUTO, NO_PARSER, Model, check_parsers, read_models
 from .origins import kind_of
@@ -30,7 +30,18 @@ if TYPE_CHECKING:
 
 __all__ = ["add_commands"]
 
+_FLAGS = {
+    "name": "--name",
+    "revision": "--revision",
+    "licence": "--licence",
+    "origin": "--source",
+    "max_model_len": "--max-model-len",
+    "tool_call_parser": "--tool-call-parser",
+    "reasoning_parser": "--reasoning-parser",
+}
+"""Options of a build → their flags."""
 _SECONDS = 60.0
+_MOST_SECONDS = 86_400.0
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -128,13 +139,15 @@ def _build(options: argparse.Namespace) -> int:
     if options.models is not None:
         return _build_list(options)
     compiled = _compiled_alone(options)
-    if compiled.proof is None:
+    if compiled.model.is_compiled:
+        print("taken as it is: it was proven when it was compiled")
+    elif compiled.proof is None:
         print("decoded by the tokenizers library: its decoder is neither byte-level nor byte-fallback")
     else:
         proof = compiled.proof
         print(
-            f"proven equal to the {proof.library} library: {proof.ids:,} ids, {proof.texts:,} texts, "
-            f"{proof.sequences:,} random sequences"
+            f"proven equal to the {proof.library} library: {_counted(proof.ids, 'id')}, "
+            f"{_counted(proof.texts, 'text')}, {_counted(proof.sequences, 'random sequence')}"
         )
     _warn(options.source, compiled)
     _describe(compiled.path)
@@ -144,10 +157,15 @@ def _build(options: argparse.Namespace) -> int:
 def _build_list(options: argparse.Namespace) -> int:
     for name, value in vars(options).items():
         if name not in ("models", "out", "run") and value is not None:
-            raise BuildError(f"{options.models} says it all: no {name.replace('_', '-')} beside --models")
+            raise BuildError(f"{options.models} says it all: no {_FLAGS.get(name, name)} beside --models")
     models = read_models(options.models)
-    with shown_progress(len(models)) as step:
-        compiled = compile_layer(models, options.out, base=options.models.parent, exclusive=True, step=step)
+    try:
+        with shown_progress(len(models)) as step:
+            compiled = compile_layer(models, options.out, base=options.models.parent, exclusive=True, step=step)
+    except BuildError as error:
+        # Of several, the error says of which.
+        where = f"{options.models}: {models[0].name}" if len(models) == 1 else f"{options.models}"
+        raise BuildError(f"{where}: {error}") from error
     for each in compiled:
         _warn(each.model.name, each)
     shown_table(compiled)
@@ -162,10 +180,12 @@ def _compiled_alone(options: argparse.Namespace) -> Compiled:
         raise BuildError(
             "a source is needed: a folder, org/name or s3://bucket/prefix; or a list, with --models"
         )
+    if options.source.endswith(SUFFIX):
+        return _taken_alone(options)
     if options.name is None and kind_of(options.source) != "hub":
         raise BuildError(f"{options.source}: --name is needed: what clients call the model")
-    if options.max_model_len is not None and options.max_model_len < 1:
-        raise BuildError("--max-model-len: from 1 on")
+    if options.max_model_len is not None:
+        check_length(options.max_model_len)
     tool_call_parser, reasoning_parser = options.tool_call_parser or AUTO, options.reasoning_parser or AUTO
     for field, problem in check_parsers(tool_call_parser, reasoning_parser):
         raise BuildError(f"--{field.replace('_', '-')}: {problem}")
@@ -179,8 +199,26 @@ def _compiled_alone(options: argparse.Namespace) -> Compiled:
         licence=options.licence,
         origin=options.origin,
     )
+    return _compiled_one(model, options.out)
+
+
+def _taken_alone(options: argparse.Namespace) -> Compiled:
+    """A vocabulary that is compiled already; it has its own name."""
+    if kind_of(options.source) != "folder":
+        raise BuildError(f"{options.source}: no such file; a compiled vocabulary is one here, and not fetched")
+    for name in ("revision", "licence", "origin", "max_model_len", "tool_call_parser", "reasoning_parser"):
+        if getattr(options, name) is not None:
+            raise BuildError(
+                f"{options.source} is compiled already; its parsers and limits are in it: "
+                f"no {_FLAGS[name]} beside it"
+            )
+    name = read_manifest(Path(options.source)).name if options.name is None else options.name
+    return _compiled_one(Model(name=name, source=options.source), options.out)
+
+
+def _compiled_one(model: Model, out: Path) -> Compiled:
     with shown_progress(1) as step:
-        (compiled,) = compile_layer([model], options.out, step=step)
+        (compiled,) = compile_layer([model], out, step=step)
     return compiled
 
 
@@ -201,6 +239,9 @@ def _describe(path: Path) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
+    # Also no number at all is not between them.
+    if not 0 < options.timeout <= _MOST_SECONDS:
+        raise PeerError(f"--timeout: {options.timeout:g}: above 0, and {_MOST_SECONDS:,.0f} seconds at most")
     path = _vocabulary_file(options.folder, options.model)
     vocabulary = load(path)
     name = vocabulary.manifest.name
@@ -241,14 +282,42 @@ def _vocabulary_file(folder: Path, name: str | None) -> Path:
 
 
 def _say(name: str, other: str, check: Check) -> int:
-    compared = f"{check.texts:,} texts" + (f" and {check.ids:,} ids" if check.ids else "")
+    for warning in check.warnings:
+        print(f"derender: {name}: {warning}", file=sys.stderr)
+    compared, left = _compared(check)
     if not check.differences:
-        print(f"{name} decodes as {other} does: {compared} compared")
+        print(f"{name} decodes as {other} does: {compared} compared; not compared: {left}")
         return 0
     for difference in check.differences:
         print(f"{difference.where}\n  the layer    {difference.ours}\n  the other    {difference.theirs}")
-    print(f"{name} and {other} differ: {len(check.differences)} differences, {compared} compared")
+    differences = _counted(len(check.differences), "difference")
+    print(f"{name} and {other} differ: {differences}, {compared} compared; not compared: {left}")
     return 1
+
+
+def _compared(check: Check) -> tuple[str, str]:
+    """What was compared, and what was not: nobody tells where a text ends, and how many ids there are."""
+    compared = [
+        *([_counted(check.texts, "text")] if check.texts else []),
+        *([_counted(check.ids, "id")] if check.ids else []),
+        *([f"which of {_counted(check.special, 'added token')} are special"] if check.special else []),
+        *(["the length"] if check.length else []),
+    ]
+    left = [
+        *([] if check.special else ["which ids are special"]),
+        *([] if check.length else ["the length"]),
+        *("the ids that end a text", "the number of ids"),
+    ]
+    return _listed(compared), _listed(left)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _listed(words: list[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _publish(options: argparse.Namespace) -> int:

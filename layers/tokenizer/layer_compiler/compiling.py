@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from derender.parsing import ParserError
-from derender.vocabulary import SUFFIX, VocabularyError, load, read_manifest
+from derender.vocabulary import MAX_LENGTH, SUFFIX, VocabularyError, load, read_manifest
 
 from .build import build
 from .errors import BuildError
@@ -18,14 +19,14 @@ from .parser_choice import choose_parsers
 from .restating import restate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from derender.vocabulary import Manifest
 
     from .models_file import Model
     from .proof import Proof
 
-__all__ = ["Compiled", "compile_layer"]
+__all__ = ["Compiled", "check_length", "compile_layer"]
 
 
 @dataclass(frozen=True)
@@ -63,14 +64,30 @@ def compile_layer(
     """
     try:
         _check_out(models, out, exclusive=exclusive)
-        out.mkdir(parents=True, exist_ok=True)
         # Within the folder, so that a rename is all it takes in the end.
-        with tempfile.TemporaryDirectory(dir=out, prefix=".unfinished-") as work:
+        with _made(out), tempfile.TemporaryDirectory(dir=out, prefix=".unfinished-") as work:
             compiled = [_named(model, Path(work), base, step, alone=len(models) == 1) for model in models]
             placed = tuple(_placed(each, out) for each in compiled)
     except OSError as error:
         raise BuildError(f"{out}: can't be written: {error.strerror}") from error
     return placed
+
+
+@contextmanager
+def _made(out: Path) -> Iterator[None]:
+    """Make a folder. Where what follows fails, those above it that were made for it are taken away, and
+    it: nobody asked for them. Alone, it stays."""
+    new = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        if len(new) > 1:
+            # Not what something else was put into.
+            with suppress(OSError):
+                for folder in new:
+                    folder.rmdir()
+        raise
 
 
 def _check_out(models: Sequence[Model], out: Path, *, exclusive: bool) -> None:
@@ -110,11 +127,33 @@ def _placed(compiled: Compiled, out: Path) -> Compiled:
 def _named(model: Model, out: Path, base: Path, step: Callable[[str], None], *, alone: bool) -> Compiled:
     """Compile a model; what is wrong says of which."""
     try:
-        return _compile(model, out, base, step)
+        if model.max_model_len is not None:
+            check_length(model.max_model_len)
+        return _compiled(model, out, base, step)
     except BuildError as error:
         if alone:
             raise
         raise BuildError(f"{model.name}: {error}") from error
+
+
+def check_length(tokens: int) -> None:
+    """Refuse a longest sequence that no manifest can hold.
+
+    Raises:
+        BuildError: It is too short or too long.
+    """
+    if not 1 <= tokens <= MAX_LENGTH:
+        raise BuildError(f"max_model_len: from 1 on, and {MAX_LENGTH:,} at most")
+
+
+def _compiled(model: Model, out: Path, base: Path, step: Callable[[str], None]) -> Compiled:
+    """Compile a model; of what can't be read the source is named, not the folder that is written to."""
+    try:
+        return _compile(model, out, base, step)
+    except OSError as error:
+        if error.filename is None or Path(error.filename).is_relative_to(out):
+            raise
+        raise BuildError(f"{model.source}: can't be read: {error.strerror}") from error
 
 
 def _compile(model: Model, out: Path, base: Path, step: Callable[[str], None]) -> Compiled:

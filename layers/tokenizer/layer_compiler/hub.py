@@ -9,12 +9,13 @@ from typing import Final
 from .origins import OriginError
 from .tokenizer_files import PATTERNS
 
-__all__ = ["COMMIT", "fetch_repository"]
+__all__ = ["ALLOWED", "COMMIT", "IGNORED", "fetch_repository"]
 
 COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 """What a commit's hash looks like."""
-_TEMPLATES: Final = "additional_chat_templates/*.jinja"
-"""A repository's chat templates, besides the one at its top."""
+ALLOWED: Final = PATTERNS
+IGNORED: Final = tuple(pattern.replace("*", "*/*") for pattern in PATTERNS if "*" in pattern)
+"""The Hub's wildcards take a slash for any character: without these they find what is in other folders."""
 
 
 def fetch_repository(repository: str, revision: str | None) -> tuple[Path, str]:
@@ -51,9 +52,8 @@ def fetch_repository(repository: str, revision: str | None) -> tuple[Path, str]:
             snapshot_download(
                 repository,
                 revision=revision,
-                allow_patterns=[*PATTERNS, _TEMPLATES],
-                # Wildcards take a slash for any character.
-                ignore_patterns=[f"*/{pattern}" for pattern in PATTERNS],
+                allow_patterns=[*ALLOWED],
+                ignore_patterns=[*IGNORED],
             )
         )
     except GatedRepoError:

@@ -32,6 +32,11 @@ NO_PARSER: Final = "none"
 
 _NAME: Final = re.compile(r"[^\s,=\x00-\x20\x7f]{1,200}")
 """What a setting can list: names are separated by commas, and paired by equals signs."""
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
+"""What a vocabulary can be named (`build`), which gives its file's name too."""
+_S3: Final = "s3://"
+_LONGEST_SOURCE: Final = 1024
+_SHOWN: Final = 200
 _ABSENT: Final = re.compile(r"Object missing required field `(.*)`")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _WRONG: Final = re.compile(r"E(xpected .*?)(?: - at `\$\.?([^`]*)`)?", re.DOTALL)
@@ -102,7 +107,9 @@ def check_parsers(tool_call_parser: str, reasoning_parser: str) -> Iterator[tupl
 
 def _model(path: Path, number: int, table: object) -> Model:
     name = table.get("name") if isinstance(table, dict) else None
-    where = f"{path}: {name if isinstance(name, str) and name else f'model {number}'}"
+    # One that is no line, or a long one, is none of a message either.
+    is_shown = isinstance(name, str) and name.isprintable() and 0 < len(name) <= _SHOWN
+    where = f"{path}: {name if is_shown else f'model {number}'}"
     try:
         model = msgspec.convert(table, Model)
     except msgspec.ValidationError as error:
@@ -130,29 +137,50 @@ def _problems(path: Path, model: Model, table: Any) -> Iterator[tuple[str, str]]
     for field, names in (("name", (model.name,)), ("aliases", model.aliases)):
         for name in names:
             if not _NAME.fullmatch(name):
-                yield (
-                    field,
-                    f"{name[:200]!r}: a name has no spaces, commas or equals signs, and 200 characters at most",
-                )
+                rule = f"a name has no spaces, commas or equals signs, and {_SHOWN} characters at most"
+                yield field, f"{_cut(name)}: {rule}"
+    if not _FILE_NAME.fullmatch(model.name):
+        yield "name", f"{model.name!r}: a model's name has letters, digits and ._:@+- in parts divided by /"
     yield from check_parsers(model.tool_call_parser, model.reasoning_parser)
+    try:
+        yield from _source_problems(path.parent, model, table)
+    except OSError as error:
+        # A part of a path may be too long, or closed to who asks.
+        yield "source", f"{_cut(model.source)}: can't be read: {error.strerror}"
+
+
+def _source_problems(base: Path, model: Model, table: Any) -> Iterator[tuple[str, str]]:
+    source = model.source
+    if len(source) > _LONGEST_SOURCE or not source.isprintable():
+        yield "source", f"{_cut(source)}: a source has {_LONGEST_SOURCE:,} printable characters at most"
     if model.is_compiled:
-        if not (path.parent / model.source).is_file():
-            yield "source", f"{model.source}: no such file"
+        if source.startswith(_S3):
+            problem = (
+                f"{source}: a compiled vocabulary is not fetched: copy it beside the list, and name it here; "
+                "of S3 a source is the prefix (s3://bucket/prefix) that the tokenizer's files are under"
+            )
+            yield "source", problem
+        if not (base / source).is_file():
+            yield "source", f"{source}: no such file"
         for field in [each for each in table if each not in ("name", "source", "aliases")]:
-            yield field, f"{model.source} is compiled already; its parsers and limits are in it"
+            yield field, f"{source} is compiled already; its parsers and limits are in it"
         return
     try:
-        kind = kind_of(model.source, path.parent)
+        kind = kind_of(source, base)
     except OriginError as error:
         yield "source", str(error)
         return
     # A branch or a tag moves, and the same list would give another layer.
     if kind == "hub" and not COMMIT.fullmatch(model.revision or ""):
         problem = (
-            f"{model.source} is no folder here, and a repository of the Hub needs a commit, of 40 hexadecimal "
-            f"digits; the current one is what this shows: derender layer build {model.source} --out DIR"
+            f"{source} is no folder here, and a repository of the Hub needs a commit, of 40 hexadecimal "
+            f"digits; the current one is what this shows: derender layer build {source} --out DIR"
         )
         yield "revision", problem
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 
 def _check_names(path: Path, models: tuple[Model, ...]) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from .errors import BuildError
-from .tokenizer_files import wanted
+from .tokenizer_files import files_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,10 @@ _REPOSITORY: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASC
 _S3: Final = "s3://"
 _SHOWN: Final = 16
 """Digits of a digest that are recorded: enough to tell revisions apart."""
+_LONGEST: Final = 4096
+"""Characters of a source: a path has no more."""
+_CHARACTERS: Final = 200
+"""Of a source that is shown."""
 
 
 class OriginError(BuildError):
@@ -58,14 +62,20 @@ def kind_of(source: str, base: Path = Path()) -> Kind:
     Raises:
         OriginError: It is none of them.
     """
+    shown = repr(source if len(source) <= _CHARACTERS else f"{source[:_CHARACTERS]}...")
+    if len(source) > _LONGEST:
+        raise OriginError(f"{shown}: no source: more than {_LONGEST:,} characters")
     if source.startswith(_S3):
         return "s3"
-    if source and (base / source).exists():
-        return "folder"
+    try:
+        if source and (base / source).exists():
+            return "folder"
+    except OSError as error:
+        raise OriginError(f"{shown}: can't be read: {error.strerror}") from error
     if _REPOSITORY.fullmatch(source):
         return "hub"
     raise OriginError(
-        f"{source!r}: no such folder; a source is a folder, a Hugging Face repository (org/name) "
+        f"{shown}: no such folder; a source is a folder, a Hugging Face repository (org/name) "
         "or s3://bucket/prefix"
     )
 
@@ -107,12 +117,12 @@ def obtained(source: str, revision: str | None = None, *, base: Path = Path()) -
 
 
 def digest_of(folder: Path) -> str:
-    """A digest of the files in a folder that are read, by which it is known again."""
+    """A digest of the files of a model's folder that are read, by which it is known again."""
     digest = hashlib.sha256()
     try:
-        for path in sorted(path for path in folder.iterdir() if path.is_file() and wanted(path.name)):
-            content = path.read_bytes()
-            digest.update(f"{path.name}\0{len(content)}\0".encode() + content)
+        for name in files_read(folder):
+            content = (folder / name).read_bytes()
+            digest.update(name.encode(errors="surrogateescape") + f"\0{len(content)}\0".encode() + content)
     except OSError as error:
         raise OriginError(f"{folder}: can't be read: {error.strerror}") from error
     return f"sha256:{digest.hexdigest()[:_SHOWN]}"

@@ -59,7 +59,9 @@ def choose_parsers(
     try:
         load_parsers(vocabulary, **chosen)
     except ParserError as error:
-        warning = f"no parser is chosen: what the model's files tell of can't be used: {error}"
+        left = [name for name in said if said[name] == AUTO]
+        what = "no parser is chosen" if len(left) == len(said) else f"{left[0]}: none is chosen"
+        warning = f"{what}: what the model's files tell of can't be used: {error}"
         return ParserChoice(given, warnings=(warning, *seen))
     origins = {name: INFERRED for name, parser in chosen.items() if parser and said[name] == AUTO}
     if inferred.certain:

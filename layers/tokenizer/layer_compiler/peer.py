@@ -37,8 +37,18 @@ class _Prompt(msgspec.Struct):
     prompt: str
 
 
+class _Choice(msgspec.Struct):
+    index: int
+    text: str
+
+
+class _Choices(msgspec.Struct):
+    choices: list[_Choice]
+
+
 class _Card(msgspec.Struct):
     id: str
+    max_model_len: int | None = None
 
 
 class _Cards(msgspec.Struct):
@@ -51,7 +61,7 @@ class _Line(msgspec.Struct):
 
 
 class VllmServer:
-    """A server with vLLM's /tokenize and /detokenize."""
+    """A server with vLLM's /tokenize and /detokenize, and perhaps its /v1/completions/derender."""
 
     def __init__(
         self,
@@ -105,11 +115,38 @@ class VllmServer:
         answer = self._post("/detokenize", _Prompt, {"tokens": list(token_ids)})
         return None if answer is None else answer.prompt
 
-    def _served(self, preferred: str | None) -> str | None:
-        status, content = self._ask("GET", "/v1/models")
-        if status in _NOT_THERE:
+    def detokenize_any(self, token_ids: Sequence[int]) -> str | None:
+        """The same of ids that it may not have; None where it refuses them."""
+        answer = self._tried("/detokenize", _Prompt, {"tokens": list(token_ids)})
+        return None if answer is None else answer.prompt
+
+    def visible(self, token_ids: Sequence[int]) -> tuple[str, ...] | None:
+        """What a client would see of each id by itself: nothing of special tokens."""
+        choices = [
+            {"index": index, "token_ids": [token_id], "finish_reason": "length"}
+            for index, token_id in enumerate(token_ids)
+        ]
+        asked = {"generate_responses": [{"request_id": "check", "choices": choices}]}
+        answer = self._tried("/v1/completions/derender", _Choices, asked)
+        if answer is None:
             return None
-        names = [card.id for card in self._read("/v1/models", status, content, _Cards).data]
+        return tuple(choice.text for choice in sorted(answer.choices, key=lambda choice: choice.index))
+
+    def length(self) -> int | None:
+        """The longest sequence that it serves, if it says so without a text."""
+        lengths = [card.max_model_len for card in self._cards() or () if card.id == self._model]
+        return lengths[0] if lengths else None
+
+    def _cards(self) -> list[_Card] | None:
+        """The models that it serves, if it tells."""
+        status, content = self._ask("GET", "/v1/models")
+        return None if status in _NOT_THERE else self._read("/v1/models", status, content, _Cards).data
+
+    def _served(self, preferred: str | None) -> str | None:
+        cards = self._cards()
+        if cards is None:
+            return None
+        names = [card.id for card in cards]
         if preferred in names:
             return preferred
         if len(names) != 1:
@@ -121,12 +158,25 @@ class VllmServer:
     def _post(self, path: str, kind: type[_AnswerT], fields: dict[str, Any]) -> _AnswerT | None:
         if path in self._absent:
             return None
-        status, content = self._ask("POST", path, {"model": self._model, **fields} if self._model else fields)
+        status, content = self._ask("POST", path, self._of_model(fields))
         # An unknown model is a 404 too, and says so.
         if status in _NOT_THERE and b"model" not in content.lower():
             self._absent.add(path)
             return None
         return self._read(path, status, content, kind)
+
+    def _tried(self, path: str, kind: type[_AnswerT], fields: dict[str, Any]) -> _AnswerT | None:
+        """An answer that not every server has: None also where it is another one."""
+        if path in self._absent:
+            return None
+        status, content = self._ask("POST", path, self._of_model(fields))
+        try:
+            return self._read(path, status, content, kind)
+        except PeerError:
+            return None
+
+    def _of_model(self, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"model": self._model, **fields} if self._model else fields
 
     def _ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
         import httpx
@@ -143,8 +193,10 @@ class VllmServer:
                         raise PeerError(f"{self._url}{path}: no answer in time; --timeout gives it longer")
         except httpx.TimeoutException as error:
             raise PeerError(f"{self._url}{path}: no answer in time; --timeout gives it longer") from error
-        except httpx.HTTPError as error:
-            raise PeerError(f"{self._url}{path}: {str(error) or type(error).__name__}") from error
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            # Of a host that no name server could have, it is the encoding that fails.
+            where = f"{self._url[:_SHOWN]}{path}"
+            raise PeerError(f"{where}: {str(error)[:_SHOWN] or type(error).__name__}") from error
         return answer.status_code, bytes(content)
 
     def _read(self, path: str, status: int, content: bytes, kind: type[_AnswerT]) -> _AnswerT:
@@ -162,19 +214,20 @@ def read_recorded(path: Path) -> Iterator[Recorded]:
     """Read JSON lines of `token_ids` and `text`; other fields are passed over.
 
     Raises:
-        PeerError: It can't be read, or a line is none.
+        PeerError: It can't be read, a line is none, or there is none.
     """
     try:
         with path.open("rb") as file:
-            number = 0
+            number = found = 0
             while line := file.readline(_MOST_BYTES):
                 number += 1
                 if line.strip():
+                    found += 1
                     yield _recorded(f"{path}:{number}", line)
     except OSError as error:
         raise PeerError(f"{path}: can't be read: {error.strerror}") from error
-    if not number:
-        raise PeerError(f"{path}: it is empty")
+    if not found:
+        raise PeerError(f"{path}: it has no line of token_ids and text")
 
 
 def _recorded(where: str, line: bytes) -> Recorded:

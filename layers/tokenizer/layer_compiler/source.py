@@ -85,12 +85,13 @@ def source(tokens: Tokens, configuration: Configuration) -> Source:
     """Bring together what a folder's files say.
 
     Raises:
-        BuildError: The tokenizer has no id, or more than any has.
+        BuildError: The tokenizer has no id, or more than any has; or what ends a generation is none of its ids.
     """
     named = len(tokens.pieces)
     size = max(configuration.rows or 0, named)
     if not 0 < size <= MAX_SIZE:
         raise BuildError(f"{tokens.path}: {size} ids; a vocabulary has from 1 to {MAX_SIZE}")
+    _check_ends(tokens, configuration, size)
     eos = tokens.eos_token_id
     origins = {"size": tokens.path.name, **configuration.origins, **tokens.origins}
     if named > (configuration.rows or 0):
@@ -111,3 +112,16 @@ def source(tokens: Tokens, configuration: Configuration) -> Source:
             *tokens.unknown,
         ),
     )
+
+
+def _check_ends(tokens: Tokens, configuration: Configuration, size: int) -> None:
+    """Refuse an id that ends a generation and is none of the vocabulary's: no model could emit it."""
+    for name, ends, said in (
+        ("stop_token_ids", configuration.stop_token_ids, configuration.origins),
+        ("eos_token_id", () if tokens.eos_token_id is None else (tokens.eos_token_id,), tokens.origins),
+    ):
+        if beyond := [token_id for token_id in sorted(ends) if token_id >= size]:
+            raise BuildError(
+                f"{tokens.path}: its ids are from 0 to {size - 1}, and {beyond[0]} ends a text "
+                f"({said.get(name, name)}): that is another model's configuration"
+            )

@@ -94,7 +94,9 @@ def description(path: Path, manifest: Manifest) -> Iterator[str]:
 
 def _said(manifest: Manifest, fields: Sequence[str]) -> str:
     """Where fields come from, in brackets."""
-    origins = dict.fromkeys(manifest.origins[field] for field in fields if field in manifest.origins)
+    said = (manifest.origins[field] for field in fields if field in manifest.origins)
+    # One field may be said by two files, and one of these another.
+    origins = dict.fromkeys(each for origin in said for each in origin.split("; "))
     return f" [{'; '.join(origins)}]" if origins else ""
 
 

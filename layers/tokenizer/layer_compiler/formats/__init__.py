@@ -14,6 +14,7 @@ from ..configuration import read_configuration
 from ..documents import names
 from ..errors import BuildError
 from ..source import source
+from ..tokenizer_files import wanted
 from . import sentence_piece, tekken, tiktoken_ranks, tokenizer_json
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def read_folder(folder: Path) -> Source:
     Raises:
         BuildError: There is none, a file is malformed, or the format's library refuses it.
     """
-    files = names(folder)
+    files = [name for name in names(folder) if wanted(name)]
     found = [(each, path) for each in FORMATS if (path := each.find(folder, files)) is not None]
     if not found:
         raise BuildError(f"{folder}: no tokenizer: no tokenizer.json, tekken.json, *.tiktoken or *.model")

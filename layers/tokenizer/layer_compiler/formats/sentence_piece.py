@@ -24,6 +24,7 @@ from ..configuration import added_tokens, eos_token_id, special_token_ids
 from ..errors import BuildError, build_extra
 from ..rules import BYTE_TOKEN, sentence_piece
 from ..source import Tokens
+from ..tokenizer_files import SENTENCE_PIECE, VERSIONED, matching
 from .mistral import shown_markers
 from .protobuf import MalformedError, fields, length_delimited, varint
 from .tiktoken_ranks import is_ranks
@@ -36,10 +37,9 @@ if TYPE_CHECKING:
 
     from ..configuration import Configuration, TokenizerConfig
 
-__all__ = ["find", "read"]
+__all__ = ["find", "marker_tokens", "read", "version_of"]
 
-_VERSIONED: Final = re.compile(r".+\.model\.v([0-9]{1,3})(?:m[0-9]{1,3})?")
-"""How mistral-common names its models: the version of its instructions, and of its images."""
+_VERSION: Final = re.compile(r"\.v([0-9]+)(?:m[0-9]+)?\Z")
 _ORDINARY: Final = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
 _EVERY_BYTE: Final = frozenset(range(256))
@@ -132,13 +132,31 @@ def find(folder: Path, names: Sequence[str]) -> Path | None:
     Raises:
         BuildError: There are several.
     """
-    versions = {name: int(match[1]) for name in names if (match := _VERSIONED.fullmatch(name))}
+    versions = {name: version for name in names if (version := version_of(name)) is not None}
     newest = [name for name, version in versions.items() if version == max(versions.values())]
-    others = [name for name in names if name.endswith(".model") and not is_ranks(folder / name)]
+    others = [
+        name for name in matching(names, SENTENCE_PIECE) if name not in versions and not is_ranks(folder / name)
+    ]
     found = newest or [name for name in _ORDINARY if name in others][:1] or others
     if len(found) > 1:
         raise BuildError(f"{folder}: several SentencePiece models: {', '.join(found)}; leave one")
     return folder / found[0] if found else None
+
+
+def version_of(name: str) -> int | None:
+    """The version of Mistral's instructions that a model's name says; None where it says none."""
+    match = _VERSION.search(name) if matching([name], VERSIONED) else None
+    return int(match[1]) if match else None
+
+
+def marker_tokens(content: bytes) -> list[str]:
+    """The pieces of a model that are no part of ordinary text: of its types "control" and "user-defined".
+
+    Raises:
+        ValueError: It is no model.
+    """
+    pieces = _model(memoryview(content)).pieces
+    return [piece.text for piece in pieces if piece.type in (_CONTROL, _USER_DEFINED)]
 
 
 def read(path: Path, configuration: Configuration) -> Tokens:

@@ -12,6 +12,7 @@ from derender.vocabulary import MAX_SIZE
 from .. import documents
 from ..errors import BuildError, build_extra
 from ..source import Tokens
+from ..tokenizer_files import TEKKEN, matching
 from .byte_pairs import PATTERN, byte_pairs
 from .mistral import shown_markers
 
@@ -95,7 +96,7 @@ def find(folder: Path, names: Sequence[str]) -> Path | None:
     Raises:
         BuildError: There are several.
     """
-    found = [name for name in names if name.startswith("tekken") and name.endswith(".json")]
+    found = matching(names, TEKKEN)
     if NAME in found:
         found = [NAME]
     if len(found) > 1:

@@ -18,6 +18,7 @@ from .. import documents
 from ..configuration import added_tokens, eos_token_id, special_token_ids
 from ..errors import BuildError, build_extra
 from ..source import Tokens
+from ..tokenizer_files import RANKS, matching
 from .byte_pairs import PATTERN, byte_pairs
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def find(folder: Path, names: Sequence[str]) -> Path | None:
     Raises:
         BuildError: There are several.
     """
-    found = [name for name in names if name == "tiktoken.model" or name.endswith(".tiktoken")]
+    found = matching(names, RANKS)
     if not found and "tokenizer.model" in names and is_ranks(folder / "tokenizer.model"):
         found = ["tokenizer.model"]
     if len(found) > 1:

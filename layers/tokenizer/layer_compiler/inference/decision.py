@@ -97,9 +97,13 @@ def _find(evidence: Evidence) -> _Finding:
     if evidence.response_template:
         return _Finding(frozenset({("hf", "hf")}), ("tokenizer carries a response template",))
     if evidence.tekken is not None:
-        return _by_tekken(evidence)
+        return _by_mistral(evidence.tekken, f"tekken.json, version {evidence.tekken}", evidence.template)
     if evidence.template is not None:
         return _by_template(read_template(evidence.template))
+    if evidence.sentence_piece is not None:
+        return _by_mistral(
+            evidence.sentence_piece, f"Mistral's SentencePiece model, version {evidence.sentence_piece}"
+        )
     return _by_tokens(evidence)
 
 
@@ -148,18 +152,18 @@ _THINKING_SEEN: Final = {
 }
 
 
-def _by_tekken(evidence: Evidence) -> _Finding:
+def _by_mistral(version: str, what: str, template: str | None = None) -> _Finding:
     """Servers render requests with Mistral's own tokenizer, not with the chat template; that only shows whether
     the model reasons. Without one, what the system prompt says of it is in no file."""
-    reasoning: set[str | None] = {None} if evidence.tekken in _BEFORE_REASONING else {None, "mistral"}
+    reasoning: set[str | None] = {None} if version in _BEFORE_REASONING else {None, "mistral"}
     seen = "no chat template"
-    if evidence.template is not None:
-        reasons = _MAGISTRAL.search(read_template(evidence.template).text)
+    if template is not None:
+        reasons = _MAGISTRAL.search(read_template(template).text)
         reasoning = {"mistral" if reasons else None}
         seen = f"template writes {'reasoning' if reasons else 'no reasoning'}"
     return _Finding(
         frozenset(("mistral", parser) for parser in reasoning),
-        (f"tekken.json, version {evidence.tekken}", seen),
+        (what, seen),
     )
 
 

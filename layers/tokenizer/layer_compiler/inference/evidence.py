@@ -6,9 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ..documents import names
+from ..errors import BuildError
+from ..formats import sentence_piece, tekken
+from ..tokenizer_files import TEMPLATES, files_read, wanted
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from ..formats import Format
 
 __all__ = ["Evidence", "read_evidence"]
 
@@ -20,6 +27,8 @@ _WITH_TOOLS: Final = ("tool_use", "default")
 """Names of chat templates, the one first that renders a request with tools."""
 _MOST_TEMPLATES: Final = 16
 _CHARACTERS_OF_FAULT: Final = 120
+_CALLS: Final = "[TOOL_CALLS]"
+"""What begins calls in Mistral's formats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,8 @@ class Evidence:
         models: Its architectures and model types, as the files name them.
         response_template: Whether the tokenizer carries a response template.
         tekken: The version of Mistral's own tokenizer, where there is one.
+        sentence_piece: The version that the name of Mistral's SentencePiece model says, where the model has the
+            token that begins calls.
         faults: What could not be read, and why; a line each.
     """
 
@@ -40,6 +51,7 @@ class Evidence:
     models: tuple[str, ...] = ()
     response_template: bool = False
     tekken: str | None = None
+    sentence_piece: str | None = None
     faults: tuple[str, ...] = ()
 
 
@@ -48,25 +60,60 @@ def read_evidence(folder: Path) -> Evidence:
     faults: list[str] = []
     tokenizer = _object(folder / "tokenizer.json", _MOST_OF_TOKENIZER, faults)
     config = _object(folder / "tokenizer_config.json", _MOST_OF_CONFIG, faults)
-    tekken = _object(folder / "tekken.json", _MOST_OF_TOKENIZER, faults)
+    mistral = _found(tekken, folder, faults)
+    tekken_file = {} if mistral is None else _object(mistral, _MOST_OF_TOKENIZER, faults)
+    model = _found(sentence_piece, folder, faults)
+    markers = frozenset() if model is None else _markers(model, faults)
+    version = sentence_piece.version_of(model.name) if model is not None and _CALLS in markers else None
     return Evidence(
         tokens=frozenset(
             (
                 *_contents(tokenizer.get("added_tokens"), "content"),
                 *_contents(config.get("added_tokens_decoder"), "content"),
-                *_contents(tekken.get("special_tokens"), "token_str"),
+                *_contents(tekken_file.get("special_tokens"), "token_str"),
+                *markers,
             )
         ),
         template=_template(folder, config, faults),
         models=tuple(dict.fromkeys(_models(_object(folder / "config.json", _MOST_OF_CONFIG, faults)))),
         response_template=_responds(config.get("response_template"), faults),
-        tekken=_version(tekken),
+        tekken=_version(tekken_file),
+        sentence_piece=None if version is None else f"v{version}",
         faults=tuple(faults),
     )
 
 
+def _found(format_: Format, folder: Path, faults: list[str]) -> Path | None:
+    """The file that is read of a format; None where there is none, or several."""
+    try:
+        return format_.find(folder, [name for name in names(folder) if wanted(name)])
+    except BuildError as error:
+        faults.append(f"not read: {_reason(error)}")
+        return None
+
+
+def _markers(model: Path, faults: list[str]) -> frozenset[str]:
+    """The tokens of a SentencePiece model that are no ordinary text."""
+    content = _content(model, _MOST_OF_TOKENIZER, faults)
+    try:
+        return frozenset(() if content is None else sentence_piece.marker_tokens(content))
+    except ValueError as error:
+        faults.append(f"{model.name}: not read: {_reason(error)}")
+        return frozenset()
+
+
 def _text(path: Path, most: int, faults: list[str]) -> str | None:
     """A file's text; None where there is no such file, or none that can be read."""
+    content = _content(path, most, faults)
+    try:
+        return None if content is None else content.decode()
+    except UnicodeDecodeError as error:
+        faults.append(f"{path.name}: not read: {_reason(error)}")
+        return None
+
+
+def _content(path: Path, most: int, faults: list[str]) -> bytes | None:
+    """What is in a file, likewise."""
     try:
         if not path.is_file():
             return None
@@ -75,10 +122,10 @@ def _text(path: Path, most: int, faults: list[str]) -> str | None:
         if len(content) > most:
             faults.append(f"{path.name}: not read: more than {most >> 20} MB")
             return None
-        return content.decode()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         faults.append(f"{path.name}: not read: {_reason(error)}")
         return None
+    return content
 
 
 def _object(path: Path, most: int, faults: list[str]) -> dict[str, Any]:
@@ -118,13 +165,19 @@ def _template(folder: Path, config: Mapping[str, Any], faults: list[str]) -> str
     if text is not None:
         # What the configuration holds is then no longer used, by whatever name.
         templates = {"default": text}
-    more = folder / "additional_chat_templates"
-    if more.is_dir():
-        for path in sorted(more.glob("*.jinja"))[:_MOST_TEMPLATES]:
-            text = _text(path, _MOST_OF_TEMPLATE, faults)
-            if text is not None:
-                templates[path.stem] = text
+    for path in _more_templates(folder, faults)[:_MOST_TEMPLATES]:
+        text = _text(path, _MOST_OF_TEMPLATE, faults)
+        if text is not None:
+            templates[path.stem] = text
     return next((templates[name] for name in _WITH_TOOLS if name in templates), None)
+
+
+def _more_templates(folder: Path, faults: list[str]) -> list[Path]:
+    try:
+        return [folder / name for name in files_read(folder) if name.startswith(f"{TEMPLATES}/")]
+    except OSError as error:
+        faults.append(f"{TEMPLATES}: not read: {_reason(error)}")
+        return []
 
 
 def _named(config: Mapping[str, Any], faults: list[str]) -> dict[str, str]:
