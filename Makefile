@@ -5,7 +5,7 @@ TOKENIZERS := .cache/tokenizers
 ARCHITECTURE ?= x86_64
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint format demo serve bench soak conformance build default-layer clean
+.PHONY: help setup test lint format demo serve bench soak conformance layer build default-layer clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -46,6 +46,11 @@ soak: setup ## Stream 200 generations at once, by calls and relayed; checks answ
 
 conformance: setup ## Replay recorded outputs of nine model families; prints a table
 	$(BIN)/python tests/conformance/report.py
+
+layer: setup ## Build the tokenizer layer that layers/tokenizer/models.toml lists, into build/layer
+	@rm -rf build/layer.new
+	$(BIN)/derender layer build --models layers/tokenizer/models.toml --out build/layer.new
+	@rm -rf build/layer && mv build/layer.new build/layer
 
 build: setup ## Build the function and the layer with SAM (ARCHITECTURE=arm64 for arm64)
 	SAM_CLI_TELEMETRY=0 $(BIN)/sam build --parameter-overrides Architecture=$(ARCHITECTURE)

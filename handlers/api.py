@@ -11,15 +11,16 @@ import sys  # noqa: E402
 from mangum import Mangum  # noqa: E402
 
 from derender.app import create_app  # noqa: E402
-from derender.settings import Settings, SettingsError, load_model  # noqa: E402
+from derender.layer import load_models  # noqa: E402
+from derender.settings import Settings, SettingsError  # noqa: E402
 
 try:
     settings = Settings.from_environment(os.environ)
-    model = load_model(settings)
+    models = load_models(settings)
 except SettingsError as error:
     sys.exit(f"derender: {error}")
 
-handler = Mangum(create_app(model, max_body_bytes=settings.max_body_bytes), lifespan="off")
+handler = Mangum(create_app(models, max_body_bytes=settings.max_body_bytes), lifespan="off")
 
 gc.freeze()
 gc.enable()

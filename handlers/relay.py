@@ -13,7 +13,8 @@ import sys  # noqa: E402
 from collections.abc import Mapping  # noqa: E402
 
 from derender.app import create_app  # noqa: E402
-from derender.settings import Settings, SettingsError, load_model  # noqa: E402
+from derender.layer import load_models  # noqa: E402
+from derender.settings import Settings, SettingsError  # noqa: E402
 
 
 def read_port(environment: Mapping[str, str]) -> int:
@@ -32,13 +33,13 @@ def read_port(environment: Mapping[str, str]) -> int:
 try:
     port = read_port(os.environ)
     settings = Settings.from_environment(os.environ)
-    model = load_model(settings)
+    models = load_models(settings)
 except SettingsError as error:
     sys.exit(f"derender: {error}")
 if settings.relay is None:
     sys.exit("derender: DERENDER_UPSTREAMS is not set: the relay has nobody to ask")
 
-app = create_app(model, max_body_bytes=settings.max_body_bytes, relay=settings.relay)
+app = create_app(models, max_body_bytes=settings.max_body_bytes, relay=settings.relay)
 
 gc.freeze()
 gc.enable()

@@ -21,7 +21,8 @@ from mangum import Mangum
 import derender
 import layer_compiler
 from derender.app import create_app
-from derender.settings import Settings, load_model
+from derender.layer import load_models
+from derender.settings import Settings
 from fetch import fetch
 
 CACHE: Final = Path(__file__).parents[1] / ".cache"
@@ -107,7 +108,7 @@ def deploy(layer: LayerFolder) -> Iterator[Deploy]:
         key = (name, frozenset(environment.items()))
         if key not in endpoints:
             settings = Settings.from_environment({"DERENDER_LAYER": str(layer(name)), **environment})
-            app = create_app(load_model(settings), max_body_bytes=settings.max_body_bytes)
+            app = create_app(load_models(settings), max_body_bytes=settings.max_body_bytes)
             handler = thread.submit(Mangum, app, lifespan="off").result()
             endpoints[key] = Endpoint(handler, thread)
         return endpoints[key]
@@ -152,7 +153,7 @@ def _compiled(folder: Path, name: str) -> Path:
 
 def _key(folder: Path) -> str:
     """What a compiled layer depends on, as one short hash."""
-    packages = (Path(package.__path__[0]).glob("*.py") for package in (layer_compiler, derender))
+    packages = (Path(package.__path__[0]).rglob("*.py") for package in (layer_compiler, derender))
     digest = hashlib.sha256(tokenizers.__version__.encode())
     for path in (*sorted(chain(*packages)), *sorted(folder.iterdir())):
         content = path.read_bytes()

@@ -27,7 +27,7 @@ from .vocabulary import is_panic
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .model import ServedModel
+    from .model import Models, ServedModel
     from .protocol.base import WireModel
     from .protocol.stream import StreamRequest
     from .relay import Relay
@@ -40,15 +40,15 @@ GZIP_FROM: Final = 16 * 1024
 GZIP_LEVEL: Final = 1
 """JSON of logprobs is repetitive: higher levels cost several times as much for a tenth of the size."""
 
-RequestT = TypeVar("RequestT", bound="WireModel")
+RequestT = TypeVar("RequestT", bound="ChatDerenderRequest | CompletionDerenderRequest")
 StreamT = TypeVar("StreamT", bound="StreamRequest")
 
 
-def create_app(model: ServedModel, *, max_body_bytes: int, relay: Relay | None = None) -> FastAPI:
-    """The application that serves one model.
+def create_app(models: Models, *, max_body_bytes: int, relay: Relay | None = None) -> FastAPI:
+    """The application that serves some models.
 
     Args:
-        model: The model, loaded.
+        models: The models.
         max_body_bytes: Largest request body, after decompression.
         relay: What is relayed, and from where; None for no relay.
     """
@@ -87,7 +87,7 @@ def create_app(model: ServedModel, *, max_body_bytes: int, relay: Relay | None =
     ) -> Response:
         try:
             wanted = read_either(complete, streamed, await read_body(request, max_body_bytes))
-            created = int(time.time())
+            model, created = models.find(wanted.model, wanted.client_model), int(time.time())
             if isinstance(wanted, streamed):
                 return _chunks(request, wanted, derender_stream(wanted, model, created))
             assert isinstance(wanted, complete)
@@ -117,15 +117,15 @@ def create_app(model: ServedModel, *, max_body_bytes: int, relay: Relay | None =
             derender_completion_stream,
         )
 
-    @app.get("/v1/models", summary="List the names that requests may use")
-    async def models() -> Response:
+    @app.get("/v1/models", name="models", summary="List the names that requests may use")
+    async def list_models() -> Response:
         created = int(time.time())
-        manifest, limits = model.vocabulary.manifest, model.limits
         return _json(
             ModelList(
                 data=[
-                    Model(id=name, created=created, root=manifest.name, max_model_len=limits.max_model_len)
-                    for name in model.names
+                    Model(id=name, created=created, root=entry.root, max_model_len=entry.max_model_len)
+                    for entry in models.entries
+                    for name in entry.names
                 ]
             )
         )
@@ -139,7 +139,7 @@ def create_app(model: ServedModel, *, max_body_bytes: int, relay: Relay | None =
         return _json(Version(version=__version__))
 
     if relay is not None:
-        add_routes(app, model, relay, max_body_bytes=max_body_bytes)
+        add_routes(app, models, relay, max_body_bytes=max_body_bytes)
     return app
 
 

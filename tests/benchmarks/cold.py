@@ -1,6 +1,8 @@
 """Measures start and memory under the real runtime, beside the least that FastAPI and Mangum can be.
 
-Both functions run on this Python, in turns, compiled beforehand as in the deployed package. Asserts nothing.
+And with many models in a layer, beside one.
+
+What is compared runs on this Python, in turns, compiled beforehand as in the deployed package. Asserts nothing.
 Ratios and differences are medians of those within a turn, so that load from elsewhere counts less.
 """
 
@@ -17,23 +19,31 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
 ROOT: Final = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "handlers")]
 
+from msgspec.structs import replace  # noqa: E402
 from tests.benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event  # noqa: E402
+
+from derender.vocabulary import dump, load  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["TOKENS", "Row", "cold_start", "memory", "rows", "show"]
+__all__ = ["TOKENS", "Row", "cold_start", "memory", "rows", "several_models", "show"]
+
+Subject = TypeVar("Subject")
 
 TOKENS: Final = 595
 REQUESTS: Final = 100
+MODELS: Final = 20
+BUNDLED: Final = ROOT / "layers" / "tokenizer" / "default"
+BARE_NAME: Final = "bare FastAPI function"
 BARE: Final = f"""
 from fastapi import FastAPI
 from mangum import Mangum
@@ -63,7 +73,8 @@ class Row(NamedTuple):
 
 def rows(rounds: int = 9) -> list[Row]:
     """Start and memory, each measured `rounds` times."""
-    return [*cold_start(rounds), *memory(rounds)]
+    (qwen3,) = BUNDLED.glob("*.vocab")
+    return [*cold_start(rounds), *memory(rounds), *several_models(rounds, "Qwen3", qwen3)]
 
 
 def cold_start(rounds: int = 9) -> list[Row]:
@@ -75,7 +86,8 @@ def cold_start(rounds: int = 9) -> list[Row]:
             _answered(runtime)
             return {"start to first response": (time.perf_counter() - start) * 1e3}
 
-    return _in_turns(rounds, measure, "ms", "1.2 times")
+    with _tasks() as tasks:
+        return _in_turns(rounds, measure, tasks, BARE_NAME, "ms", "1.2 times")
 
 
 def memory(rounds: int = 9) -> list[Row]:
@@ -91,20 +103,57 @@ def memory(rounds: int = 9) -> list[Row]:
                 figures["proportional"] = _kilobytes(process / "smaps_rollup", "Pss")
         return {f"{name} after {REQUESTS} requests": value / 1024 for name, value in figures.items()}
 
-    return _in_turns(rounds, measure, "MB", "25 MB more")
-
-
-def _in_turns(rounds: int, measure: Callable[[Path], dict[str, float]], unit: str, goal: str) -> list[Row]:
     with _tasks() as tasks:
-        for task in tasks:
-            measure(task)
-        taken: dict[Path, list[dict[str, float]]] = {task: [] for task in tasks}
-        for turn in range(rounds):
-            for task in tasks[:: -1 if turn % 2 else 1]:
-                taken[task].append(measure(task))
+        return _in_turns(rounds, measure, tasks, BARE_NAME, "MB", "25 MB more")
+
+
+def several_models(rounds: int, name: str, file: Path) -> list[Row]:
+    """Start with many models in the layer, of which the first request names one, and memory once all were used.
+
+    Args:
+        rounds: How often each is measured.
+        name: What the models are, for people.
+        file: The vocabulary that they all are.
+    """
+    start = f"start to first response, {MODELS} models like {name}"
+
+    def measure_start(folder: Path) -> dict[str, float]:
+        begin = time.perf_counter()
+        with _runtime(ours, folder) as runtime:
+            _answered(runtime, _model(0))
+            return {start: (time.perf_counter() - begin) * 1e3}
+
+    def measure_memory(folder: Path) -> dict[str, float]:
+        with _runtime(ours, folder) as runtime:
+            for number in range(len(list(folder.iterdir()))):
+                _answered(runtime, _model(number))
+            resident = _kilobytes(Path(f"/proc/{runtime.pid}/status"), "VmRSS") / 1024
+        return {f"resident after a request to each of {MODELS} like {name}": resident}
+
+    with _tasks() as (ours, _), _layers(file) as layers:
+        return [
+            *_in_turns(rounds, measure_start, layers, "one model", "ms", "1.2 times"),
+            *_in_turns(rounds, measure_memory, layers, "one model", "MB", ""),
+        ]
+
+
+def _in_turns(
+    rounds: int,
+    measure: Callable[[Subject], dict[str, float]],
+    subjects: tuple[Subject, Subject],
+    against: str,
+    unit: str,
+    goal: str,
+) -> list[Row]:
+    for subject in subjects:
+        measure(subject)
+    taken: dict[Subject, list[dict[str, float]]] = {subject: [] for subject in subjects}
+    for turn in range(rounds):
+        for subject in subjects[:: -1 if turn % 2 else 1]:
+            taken[subject].append(measure(subject))
     found = []
-    for name in taken[tasks[0]][0]:
-        ours, theirs = ([figures[name] for figures in taken[task]] for task in tasks)
+    for name in taken[subjects[0]][0]:
+        ours, theirs = ([figures[name] for figures in taken[subject]] for subject in subjects)
         pairs = list(zip(ours, theirs, strict=True))
         # Taken within turns: what loads the machine meanwhile loads both of a turn.
         ratio = statistics.median(mine / other for mine, other in pairs)
@@ -113,7 +162,7 @@ def _in_turns(rounds: int, measure: Callable[[Path], dict[str, float]], unit: st
             Row(
                 name,
                 f"{statistics.median(ours):.1f} {unit}",
-                "bare FastAPI function",
+                against,
                 f"{statistics.median(theirs):.1f} {unit}",
                 f"{ratio:.2f} ({difference:+.1f} {unit})",
                 goal,
@@ -137,14 +186,38 @@ def _tasks() -> Iterator[tuple[Path, Path]]:
         yield ours, bare
 
 
-def _runtime(task: Path) -> Runtime:
-    return Runtime(task, environment={"DERENDER_LAYER": str(ROOT / "layers" / "tokenizer" / "default")})
+@contextlib.contextmanager
+def _layers(file: Path) -> Iterator[tuple[Path, Path]]:
+    """A layer of many models, and one of one: copies of a vocabulary under other names."""
+    vocabulary = load(file)
+    assert vocabulary.tokenizer is None
+    pieces = [vocabulary.pieces[token_id] for token_id in range(vocabulary.manifest.size)]
+    with tempfile.TemporaryDirectory() as folder:
+        layers = Path(folder, "many"), Path(folder, "one")
+        for layer, count in zip(layers, (MODELS, 1), strict=True):
+            layer.mkdir()
+            for number in range(count):
+                manifest = replace(vocabulary.manifest, name=_model(number))
+                (layer / f"{number}.vocab").write_bytes(dump(manifest, pieces))
+        yield layers
 
 
-def _answered(runtime: Runtime) -> None:
+def _model(number: int) -> str:
+    return f"model-{number}"
+
+
+def _runtime(task: Path, layer: Path = BUNDLED) -> Runtime:
+    return Runtime(task, environment={"DERENDER_LAYER": str(layer)})
+
+
+def _answered(runtime: Runtime, model: str | None = None) -> None:
     token_ids = [*([9707, 11, 1879, 0] * TOKENS)[: TOKENS - 1], 151_645]
     choice = {"index": 0, "token_ids": token_ids, "finish_reason": "stop"}
-    body = {"generate_response": {"request_id": "chatcmpl-1", "choices": [choice]}, "chat_request": {}}
+    body = {
+        "model": model,
+        "generate_response": {"request_id": "chatcmpl-1", "choices": [choice]},
+        "chat_request": {},
+    }
     answer = runtime.invoke(http_event(CHAT, json.dumps(body)))
     if answer.get("statusCode") != 200:
         raise RuntimeError(f"{answer}\n{runtime.logs}")

@@ -15,8 +15,9 @@ from tokenizers import Tokenizer
 
 from derender import detokenizer
 from derender.app import create_app
+from derender.layer import load_models
 from derender.parsing import dump_state, finish, parse, read_pieces, start
-from derender.settings import Settings, load_model
+from derender.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,11 +94,11 @@ def _whole(rounds: int, encode: Callable[[str], list[int]], in_turns: InTurns) -
 
 def _handler(environment: dict[str, str]) -> Any:
     settings = Settings.from_environment(environment)
-    return Mangum(create_app(_model(environment), max_body_bytes=settings.max_body_bytes), lifespan="off")
+    return Mangum(create_app(load_models(settings), max_body_bytes=settings.max_body_bytes), lifespan="off")
 
 
 def _model(environment: dict[str, str]) -> ServedModel:
-    return load_model(Settings.from_environment(environment))
+    return load_models(Settings.from_environment(environment)).find(None)
 
 
 def _parser(*, whole_calls: bool) -> tuple[ServedModel, Parser]:

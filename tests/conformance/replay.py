@@ -18,7 +18,8 @@ from mangum import Mangum
 from tests.conftest import Endpoint
 
 from derender.app import create_app
-from derender.settings import Settings, load_model
+from derender.layer import load_models
+from derender.settings import Settings
 
 from .parsers import ParserNames, parsers_of
 from .vocabularies import FAMILIES, ids_of, layer, special_ids, tokenizer_of
@@ -149,7 +150,7 @@ class Replay:
                 "DERENDER_TOOL_CALL_DELTAS": deltas,
             }
         )
-        app = create_app(load_model(settings), max_body_bytes=settings.max_body_bytes)
+        app = create_app(load_models(settings), max_body_bytes=settings.max_body_bytes)
         return Endpoint(self._thread.submit(Mangum, app, lifespan="off").result(), self._thread)
 
 

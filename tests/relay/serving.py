@@ -14,7 +14,8 @@ import httpx
 import uvicorn
 
 from derender.app import create_app
-from derender.settings import Settings, load_model
+from derender.layer import load_models
+from derender.settings import Settings
 
 from .upstream import wait_until
 
@@ -37,7 +38,7 @@ class RelayServer:
         settings = Settings.from_environment(environment)
         assert settings.relay is not None
         app = create_app(
-            load_model(settings),
+            load_models(settings),
             max_body_bytes=max_body_bytes,
             relay=replace(settings.relay, keep_alive=keep_alive),
         )
@@ -139,7 +140,7 @@ class Qwen3:
 @cache
 def qwen3() -> Qwen3:
     """The encoder of the bundled vocabulary."""
-    vocabulary = load_model(Settings.from_environment({})).vocabulary
+    vocabulary = load_models(Settings.from_environment({})).find(None).vocabulary
     manifest = vocabulary.manifest
     ids = {vocabulary.pieces[token_id]: token_id for token_id in reversed(range(manifest.named))}
     markers = b"|".join(re.escape(vocabulary.pieces[token_id]) for token_id in manifest.added_token_ids)

@@ -13,7 +13,8 @@ import pytest
 
 from derender.app import create_app
 from derender.cli import main
-from derender.settings import Settings, load_model
+from derender.layer import load_models
+from derender.settings import Settings
 
 from .serving import CHAT, COMPLETIONS, END, RELAY, chunks_of, generate_request, qwen3
 from .upstream import stream, wait_until
@@ -95,10 +96,10 @@ def test_who_does_not_relay_pays_nothing_for_it() -> None:
 
 
 def test_there_are_no_routes_that_nobody_answers() -> None:
-    model = load_model(Settings.from_environment({}))
+    models = load_models(Settings.from_environment({}))
     settings = Settings.from_environment({"DERENDER_UPSTREAMS": '{"gpu": "http://127.0.0.1:1"}'})
     paths = {
-        relay: {route.path for route in create_app(model, max_body_bytes=1, relay=relay).routes}  # type: ignore[attr-defined]
+        relay: {route.path for route in create_app(models, max_body_bytes=1, relay=relay).routes}  # type: ignore[attr-defined]
         for relay in (None, settings.relay)
     }
     assert paths[settings.relay] - paths[None] == {CHAT + RELAY, COMPLETIONS + RELAY}

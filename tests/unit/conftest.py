@@ -19,6 +19,7 @@ from layer_compiler import build
 from .support import (
     BUNDLED,
     Client,
+    alone,
     byte_level,
     byte_level_tokenizer,
     metaspace_tokenizer,
@@ -82,7 +83,7 @@ def serve(event_loop: asyncio.AbstractEventLoop) -> Serve:
     """Model → the application behind the Lambda adapter, with bodies of at most 64 KiB."""
 
     def serving(model: ServedModel) -> Client:
-        app = create_app(model, max_body_bytes=64 * 1024)
+        app = create_app(alone(model), max_body_bytes=64 * 1024)
         return Client(Mangum(app, lifespan="off"), event_loop)
 
     return serving

@@ -19,7 +19,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 
 from derender.limits import Limits
 from derender.logprobs import LogprobWriter
-from derender.model import ServedModel
+from derender.model import ModelEntry, Models, ServedModel
 from derender.streaming import StateSeal
 from derender.vocabulary import Manifest, Rule, Vocabulary, dump, load
 from layer_compiler.rules import pieces as own_pieces
@@ -191,8 +191,14 @@ def served(vocabulary: Vocabulary, *, logprob_bytes: LogprobBytes = "exact", **l
     )
 
 
+def alone(model: ServedModel) -> Models:
+    """A model that is the only one, and loaded."""
+    entry = ModelEntry(model.names, model.vocabulary.manifest.name, model.limits.max_model_len, lambda: model)
+    return Models((entry,), default=entry)
+
+
 def file_content(
-    manifest_json: bytes, pieces: Sequence[bytes], *, version: int = 2, count: int | None = None
+    manifest_json: bytes, pieces: Sequence[bytes], *, version: int = 3, count: int | None = None
 ) -> bytes:
     """A vocabulary file, written as its format is documented."""
     padded = manifest_json + b" " * (-len(manifest_json) % 4)

@@ -146,7 +146,7 @@ def test_a_vocabulary_of_the_same_name_is_replaced(tmp_path: Path) -> None:
     assert load(tmp_path / "out" / "tiny.vocab").manifest.licence == "MIT"
 
 
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [1, 2, 4])
 def test_a_vocabulary_of_another_format_version_is_replaced(tmp_path: Path, version: int) -> None:
     """What loading it asks for is to build it again."""
     folder = write_folder(tmp_path / "tok", byte_level_tokenizer())
@@ -207,6 +207,12 @@ NAMED: Final = 1 + max(byte_level_tokenizer().get_vocab().values())
             None,
             (PAD,),
             id="both",
+        ),
+        pytest.param(
+            {"generation_config": {"temperature": 0.6}, "config": {"eos_token_id": STOP}},
+            None,
+            (),
+            id="a generation configuration without one",
         ),
         pytest.param({"config": {"text_config": {"eos_token_id": STOP}}}, None, (STOP,), id="the text model's"),
         pytest.param(
@@ -420,6 +426,11 @@ def test_ids_reach_up_to_the_embedding_rows(tmp_path: Path, config: dict[str, An
         ({"config": {"text_config": {"max_position_embeddings": 512}}}, 512),
         ({"config": {"max_position_embeddings": 0}}, None),
         ({"config": {"max_position_embeddings": None}}, None),
+        ({"config": {"n_positions": 1024, "max_position_embeddings": 2048}}, 1024),
+        ({"config": {"seq_length": 1024}}, 1024),
+        ({"config": {"model_max_length": 8192, "max_position_embeddings": 2048}}, 8192),
+        ({"params": {"max_seq_len": 4096, "max_position_embeddings": 128_000}}, 4096),
+        ({"params": {"max_seq_len": 4096}, "config": {"max_position_embeddings": 2048}}, 2048),
     ],
 )
 def test_the_length_is_the_least_that_is_given(
@@ -429,6 +440,80 @@ def test_the_length_is_the_least_that_is_given(
         compile_folder(write_folder(tmp_path, byte_level_tokenizer(), **configs)).manifest.max_model_len
         == length
     )
+
+
+YARN: Final = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8192}
+
+
+@pytest.mark.parametrize(
+    ("config", "length"),
+    [
+        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, 65_536),
+        ({"rope_scaling": {"rope_type": "dynamic", "factor": 2}}, 65_536),
+        ({"rope_scaling": YARN}, 32_768),
+        ({"rope_parameters": YARN}, 32_768),
+        ({"rope_parameters": {"full_attention": YARN, "sliding_attention": {"rope_type": "default"}}}, 32_768),
+        ({"rope_scaling": {**YARN, "original_max_position_embeddings": 32_768}}, 131_072),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 32_768),
+        ({"rope_scaling": {"type": "longrope", "factor": 32.0}}, 32_768),
+        ({"rope_scaling": {"rope_type": "default"}}, 32_768),
+        ({"rope_scaling": None}, 32_768),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 8.0}, "model_type": "gemma3_text"}, 32_768),
+        ({"text_config": {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}}, 65_536),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 1e30}}, None),
+        ({"rope_scaling": {"rope_type": "linear", "factor": -3.0}}, 32_768),
+    ],
+)
+def test_the_length_is_stretched_as_the_rotary_embedding_is(
+    tmp_path: Path, config: dict[str, Any], length: int | None
+) -> None:
+    folder = write_folder(
+        tmp_path, byte_level_tokenizer(), config={"max_position_embeddings": 32_768, **config}
+    )
+    assert compile_folder(folder).manifest.max_model_len == length
+
+
+def test_the_tokenizers_length_is_the_most(tmp_path: Path) -> None:
+    configs = {
+        "config": {"max_position_embeddings": 32_768, "rope_scaling": YARN},
+        "tokenizer_config": {"model_max_length": 10_000},
+    }
+    about = compile_folder(write_folder(tmp_path, byte_level_tokenizer(), **configs)).manifest
+    assert about.max_model_len == 10_000
+    assert about.origins["max_model_len"] == "tokenizer_config.json: model_max_length"
+
+
+def test_the_manifest_says_what_said_its_values(tmp_path: Path) -> None:
+    configs: dict[str, Any] = {
+        "tokenizer_config": {"eos_token": "<|end|>", "response_template": TEMPLATE},
+        "generation_config": {"eos_token_id": [STOP]},
+        "config": {"vocab_size": 600, "max_position_embeddings": 2048, "rope_scaling": YARN},
+    }
+    folder = write_folder(tmp_path, byte_level_tokenizer(), **configs)
+    assert compile_folder(folder).manifest.origins == {
+        "eos_token_id": "tokenizer_config.json: eos_token",
+        "max_model_len": "config.json: max_position_embeddings, stretched",
+        "response_template": "tokenizer_config.json: response_template",
+        "size": "config.json: vocab_size",
+        "special_token_ids": "tokenizer_config.json: the tokens it names",
+        "stop_token_ids": "generation_config.json: eos_token_id; tokenizer_config.json: eos_token",
+    }
+
+
+def test_without_configurations_the_tokenizer_has_said_it(tmp_path: Path) -> None:
+    origins = compile_folder(write_folder(tmp_path, byte_level_tokenizer())).manifest.origins
+    assert origins == {
+        "size": "tokenizer.json",
+        "special_token_ids": "tokenizer.json: added_tokens flagged special",
+    }
+
+
+def test_the_version_of_the_source_is_said(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, byte_level_tokenizer())
+    path, *_ = build(folder, "tiny", tmp_path / "out", revision="0123abc")
+    assert load(path).manifest.source_revision == "0123abc"
+    path, *_ = build(folder, "tiny", tmp_path / "out")
+    assert load(path).manifest.source_revision is None
 
 
 # --- what is refused ------------------------------------------------------------------------------------------
@@ -569,6 +654,8 @@ WRONG: Final[dict[tuple[str, str], list[Any]]] = {
         *("2", {}, {"a": 1}, ["2"], [None, 1], [[1]], 1.5, -1, [-1], [1, "2"], [{}]),
     ],
     ("config", "eos_token_id"): ["2", {"a": 1}, [[]], -1],
+    ("config", "rope_scaling"): [5, [], "yarn", {"factor": "x"}, {"a": 5}, {"a": {"b": 5}}, {"type": 5}],
+    ("config", "max_position_embeddings"): ["x", [], {}, float("nan"), float("inf"), -1, 10**400],
 }
 
 
@@ -731,15 +818,15 @@ def test_a_tokenizer_that_decodes_otherwise_than_its_rule_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if a rule were wrong for it: one piece is changed before the proof."""
-    compiler = sys.modules["layer_compiler.build"]
-    genuine = compiler.pieces
+    reader = sys.modules["layer_compiler.formats.tokenizer_json"]
+    genuine = reader.pieces
 
     def wrong(*arguments: Any) -> Sequence[bytes]:
         made = list(genuine(*arguments))
         made[300 % len(made)] += b"x"
         return made
 
-    monkeypatch.setattr(compiler, "pieces", wrong)
+    monkeypatch.setattr(reader, "pieces", wrong)
     folder = write_folder(tmp_path / "tok", byte_level_tokenizer())
     assert "library says" in refused(folder)
 
@@ -789,5 +876,5 @@ def test_a_panic_of_the_library_is_a_refusal(tmp_path: Path) -> None:
     definition["decoder"]["decoders"].append(strip)
     definition["model"]["vocab"]["\u2581"] = max(definition["model"]["vocab"].values()) + 1
     (tmp_path / "tokenizer.json").write_text(json.dumps(definition), encoding="utf-8")
-    with pytest.raises(BuildError, match="fails to decode"):
+    with pytest.raises(BuildError, match="its library fails"):
         build(tmp_path, "tiny", tmp_path / "out")

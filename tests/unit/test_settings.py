@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from derender.settings import Settings, SettingsError, default_layer, load_model
+from derender.layer import load_models
+from derender.settings import Settings, SettingsError, default_layer
 from derender.vocabulary import dump
 
 from .support import BUNDLED, ROOT, manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from derender.model import ServedModel
 
 PIECES = [b"a", b"b", b"<end>"]
 
@@ -28,6 +31,11 @@ def layer(tmp_path: Path) -> Path:
     """A layer of one vocabulary."""
     (tmp_path / "tiny.vocab").write_bytes(dump(manifest(max_model_len=77), PIECES))
     return tmp_path
+
+
+def only(settings: Settings) -> ServedModel:
+    """The model of requests that name none."""
+    return load_models(settings).find(None)
 
 
 def one_line(error: pytest.ExceptionInfo[SettingsError]) -> str:
@@ -62,6 +70,12 @@ def test_defaults() -> None:
         ("SERVED_MODEL_NAME", "one", "served_model_name", ("one",)),
         ("SERVED_MODEL_NAME", " one, two/three ,,", "served_model_name", ("one", "two/three")),
         ("SERVED_MODEL_NAME", ",", "served_model_name", ()),
+        (
+            "SERVED_MODEL_NAME",
+            "a=one,b = org/two, a=one",
+            "served_model_names",
+            (("a", "one"), ("b", "org/two")),
+        ),
         ("MAX_MODEL_LEN", "1", "max_model_len", 1),
         ("MAX_MODEL_LEN", " 4096 ", "max_model_len", 4096),
         ("MAX_LOGPROBS", "0", "max_logprobs", 0),
@@ -74,6 +88,13 @@ def test_defaults() -> None:
         ("REASONING_PARSER", "none", "reasoning_parser", "none"),
         ("TOOL_CALL_PARSER", "hermes", "tool_call_parser", "hermes"),
         ("REASONING_PARSER", "qwen3", "reasoning_parser", "qwen3"),
+        (
+            "TOOL_CALL_PARSER",
+            "one=hermes, org/two = none",
+            "tool_call_parsers",
+            (("one", "hermes"), ("org/two", "none")),
+        ),
+        ("REASONING_PARSER", "one=auto,one=auto", "reasoning_parsers", (("one", "auto"),)),
         ("TOOL_CALL_DELTAS", "fragments", "tool_call_deltas", "fragments"),
         ("TOOL_CALL_DELTAS", "complete", "tool_call_deltas", "complete"),
         ("UPSTREAM_TIMEOUT", "0.5", "upstream_timeout", 0.5),
@@ -118,6 +139,10 @@ def test_other_variables_are_not_looked_at() -> None:
         ("UPSTREAM_CONNECT_TIMEOUT", "5s", "number of seconds"),
         *(("TOOL_CALL_PARSER", value, "none") for value in ("Hermes", "no")),
         *(("REASONING_PARSER", value, "none") for value in ("Qwen3?", "no")),
+        *(("TOOL_CALL_PARSER", value, "MODEL=PARSER") for value in ("a=Hermes", "=hermes", "a=", "a=b=x")),
+        *(("TOOL_CALL_PARSER", value, "MODEL=PARSER") for value in ("hermes,mistral", "none, auto")),
+        ("REASONING_PARSER", "a=qwen3,b=none,a=none", "two parsers for a: qwen3 and none"),
+        *(("SERVED_MODEL_NAME", value, "NAME=MODEL") for value in ("=", "a=", "=tiny", "b,a= ")),
     ],
 )
 def test_a_bad_value_is_one_line_that_names_the_variable(variable: str, value: str, allowed: str) -> None:
@@ -261,7 +286,7 @@ def test_a_render_service_needs_an_upstream() -> None:
 
 
 def test_one_vocabulary_is_served_under_its_name(layer: Path) -> None:
-    model = load_model(Settings(layer=layer))
+    model = only(Settings(layer=layer))
     assert model.names == ("tiny",)
     assert model.vocabulary.pieces[2] == b"<end>"
     assert model.limits.vocabulary_size == 3
@@ -279,7 +304,7 @@ def test_settings_outweigh_the_layer(layer: Path) -> None:
         max_sequences=2,
         logprob_bytes="peer",
     )
-    model = load_model(settings)
+    model = only(settings)
     assert model.names == ("a", "b")
     assert model.limits.max_model_len == 99
     assert (model.limits.max_logprobs, model.limits.max_sequences) == (3, 2)
@@ -288,27 +313,14 @@ def test_settings_outweigh_the_layer(layer: Path) -> None:
 
 def test_a_length_that_nobody_gives_has_a_default(tmp_path: Path) -> None:
     (tmp_path / "tiny.vocab").write_bytes(dump(manifest(max_model_len=None), PIECES))
-    assert load_model(Settings(layer=tmp_path)).limits.max_model_len == 131_072
-
-
-def test_one_of_several_vocabularies_is_chosen_by_its_name(layer: Path) -> None:
-    (layer / "other.vocab").write_bytes(dump(manifest(name="org/other"), [b"x", b"y", b"z"]))
-    assert load_model(Settings(layer=layer, model="org/other")).vocabulary.pieces[0] == b"x"
-    assert load_model(Settings(layer=layer, model="tiny")).vocabulary.pieces[0] == b"a"
+    assert only(Settings(layer=tmp_path)).limits.max_model_len == 131_072
 
 
 def test_other_files_of_a_layer_are_not_looked_at(layer: Path) -> None:
     (layer / "README.md").write_text("text")
     (layer / "tokenizer.json").write_text("{}")
     (layer / "folder").mkdir()
-    assert load_model(Settings(layer=layer)).names == ("tiny",)
-
-
-def test_several_vocabularies_and_no_choice(layer: Path) -> None:
-    (layer / "other.vocab").write_bytes(dump(manifest(name="org/other"), PIECES))
-    with pytest.raises(SettingsError, match=r"DERENDER_MODEL is not set.*org/other, tiny") as error:
-        load_model(Settings(layer=layer))
-    one_line(error)
+    assert only(Settings(layer=layer)).names == ("tiny",)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -316,14 +328,14 @@ def test_a_model_that_the_layer_does_not_hold(layer: Path, several: bool) -> Non
     if several:
         (layer / "other.vocab").write_bytes(dump(manifest(name="org/other"), PIECES))
     with pytest.raises(SettingsError, match=r"DERENDER_MODEL is 'nope'.*tiny") as error:
-        load_model(Settings(layer=layer, model="nope"))
+        load_models(Settings(layer=layer, model="nope"))
     one_line(error)
 
 
 def test_two_vocabularies_of_one_name(layer: Path) -> None:
     (layer / "copy.vocab").write_bytes(dump(manifest(), [b"x", b"y", b"z"]))
     with pytest.raises(SettingsError, match="tiny") as error:
-        load_model(Settings(layer=layer, model="tiny"))
+        load_models(Settings(layer=layer, model="tiny"))
     one_line(error)
 
 
@@ -331,19 +343,19 @@ def test_a_layer_without_vocabularies_says_how_to_make_one(tmp_path: Path) -> No
     with pytest.raises(
         SettingsError, match=r"DERENDER_LAYER.*no compiled vocabulary.*derender layer build"
     ) as error:
-        load_model(Settings(layer=tmp_path))
+        load_models(Settings(layer=tmp_path))
     assert str(tmp_path) in one_line(error)
 
 
 def test_a_missing_layer(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"DERENDER_LAYER.*No such file") as error:
-        load_model(Settings(layer=tmp_path / "missing"))
+        load_models(Settings(layer=tmp_path / "missing"))
     assert "missing" in one_line(error)
 
 
 def test_a_layer_that_is_a_file(layer: Path) -> None:
     with pytest.raises(SettingsError, match="DERENDER_LAYER") as error:
-        load_model(Settings(layer=layer / "tiny.vocab"))
+        load_models(Settings(layer=layer / "tiny.vocab"))
     one_line(error)
 
 
@@ -354,7 +366,7 @@ def test_a_vocabulary_that_is_none(layer: Path, content: bytes, several: bool) -
     if several:
         (layer / "other.vocab").write_bytes(dump(manifest(name="org/other"), PIECES))
     with pytest.raises(SettingsError, match=r"tiny\.vocab") as error:
-        load_model(Settings(layer=layer, model="tiny"))
+        load_models(Settings(layer=layer, model="tiny"))
     one_line(error)
 
 
@@ -362,7 +374,7 @@ def test_a_damaged_vocabulary(layer: Path) -> None:
     path = layer / "tiny.vocab"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     with pytest.raises(SettingsError, match=r"tiny\.vocab.*build the layer again") as error:
-        load_model(Settings(layer=layer))
+        load_models(Settings(layer=layer))
     one_line(error)
 
 
@@ -371,15 +383,15 @@ def test_a_layer_that_names_a_parser_which_does_not_exist(tmp_path: Path, settin
     named: dict[str, Any] = {setting: "of-another-version"}
     (tmp_path / "tiny.vocab").write_bytes(dump(manifest(**named), PIECES))
     with pytest.raises(SettingsError, match="of-another-version") as error:
-        load_model(Settings(layer=tmp_path))
+        load_models(Settings(layer=tmp_path))
     assert f"DERENDER_{setting.upper()}" in one_line(error)
     off: dict[str, Any] = {setting: "none"}
-    assert load_model(Settings(layer=tmp_path, **off)).names == ("tiny",)
+    assert only(Settings(layer=tmp_path, **off)).names == ("tiny",)
 
 
 def test_the_default_layer_holds_the_bundled_vocabulary() -> None:
     assert default_layer().resolve() == BUNDLED
-    assert load_model(Settings.from_environment({})).vocabulary.manifest.eos_token_id == 151645
+    assert only(Settings.from_environment({})).vocabulary.manifest.eos_token_id == 151645
 
 
 # --- the function ---------------------------------------------------------------------------------------------

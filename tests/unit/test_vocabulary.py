@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ from derender.vocabulary import (
     Vocabulary,
     VocabularyError,
     dump,
+    fingerprint,
     load,
     read_manifest,
 )
@@ -75,7 +77,11 @@ manifests = st.builds(
     reasoning_parser=st.none() | st.text(max_size=9),
     response_template=st.none() | st.dictionaries(st.text(max_size=6), json_values, max_size=3),
     source=st.text(max_size=9),
+    source_format=st.sampled_from(("tokenizer.json", "tekken", "tiktoken", "sentencepiece")),
     source_sha256=st.text(max_size=9),
+    source_revision=st.none() | st.text(max_size=9),
+    origins=st.dictionaries(st.text(max_size=6), st.text(max_size=6), max_size=3),
+    fingerprint=st.text(max_size=9),
     licence=st.none() | st.text(max_size=9),
 )
 
@@ -176,7 +182,7 @@ def test_a_file_with_something_after_its_end_is_refused(path: Path) -> None:
 
 
 @reader
-@pytest.mark.parametrize("version", [0, 1, 3, 2**32 - 1])
+@pytest.mark.parametrize("version", [0, 1, 2, 4, 2**32 - 1])
 def test_another_version_is_refused_with_what_to_do(
     path: Path, read: Callable[[Path], object], version: int
 ) -> None:
@@ -284,6 +290,64 @@ def test_a_tokenizer_that_the_library_refuses_is_refused(path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(VocabularyError, match=r"tiny\.vocab"):
         load(path)
+
+
+# --- the fingerprint ------------------------------------------------------------------------------------------
+
+
+def test_the_fingerprint_is_the_documented_hash() -> None:
+    about = manifest(
+        rule="byte-fallback", special_token_ids=(2, 0), byte_token_ids=(1,), strip_leading_space=True
+    )
+    hashed = (
+        b"\x0d\0\0\0byte-fallback\x01\0\0\0\x03\0\0\0"
+        b"\x05\0\0\0Hello\0\0\0\0\x05\0\0\0<end>"
+        b"\x02\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0"
+    )
+    assert fingerprint(about, PIECES) == hashlib.sha256(hashed).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rule": "byte-fallback"},
+        {"special_token_ids": (1,)},
+        {"byte_token_ids": (1,)},
+        {"strip_leading_space": True},
+        {"size": 4},
+    ],
+)
+def test_what_decodes_otherwise_has_another_fingerprint(changes: dict[str, Any]) -> None:
+    assert fingerprint(manifest(**changes), PIECES) != fingerprint(manifest(), PIECES)
+
+
+@pytest.mark.parametrize(
+    "pieces", [[b"Hell", b"o", b"<end>"], [b"Hello", b"<end>", b""], [b"Hello<end>", b"", b""]]
+)
+def test_other_pieces_have_another_fingerprint(pieces: list[bytes]) -> None:
+    assert fingerprint(manifest(), pieces) != fingerprint(manifest(), PIECES)
+
+
+def test_another_decoder_of_the_library_has_another_fingerprint() -> None:
+    about = manifest(rule="tokenizers")
+    assert fingerprint(about, PIECES, b"{}") != fingerprint(about, PIECES, b"{ }")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "another"},
+        {"eos_token_id": None, "stop_token_ids": ()},
+        {"source": "elsewhere", "source_format": "tekken", "source_sha256": "0", "source_revision": "1"},
+        {"tool_call_parser": "hermes", "max_model_len": 5, "licence": "MIT", "origins": {"size": "a"}},
+        {"added_token_ids": (1, 2)},
+    ],
+)
+def test_what_decodes_the_same_has_the_same_fingerprint(changes: dict[str, Any]) -> None:
+    assert fingerprint(manifest(**changes), PIECES) == fingerprint(manifest(), PIECES)
+
+
+# --- added tokens ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

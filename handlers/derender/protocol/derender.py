@@ -28,6 +28,9 @@ StopString = Annotated[str, StringConstraints(min_length=1)]
 class ClientRequest(WireModel):
     """What derender reads of the request that the client sent. All else in it is accepted and ignored."""
 
+    model: Json = Field(
+        default=None, description="What the client calls the model; counts where the request names none."
+    )
     n: Json = Field(
         default=None, description="How many choices were asked for: a stream ends when as many have ended."
     )
@@ -135,7 +138,7 @@ class ChatDerenderRequest(WireModel):
     """A complete generation, to become a chat completion."""
 
     stream: Literal[False] = Field(default=False, description="`false`: a complete generation.")
-    model: str | None = Field(default=None, description="Name of the model; the served one if not given.")
+    model: str | None = Field(default=None, description="Name of the model; the default one if not given.")
     generate_response: GenerateResponse = Field(description="What the generate server returned.")
     prompt_tokens: TokenCount | None = Field(
         default=None, description="Length of the prompt in tokens, for `usage`.", examples=[7]
@@ -151,12 +154,17 @@ class ChatDerenderRequest(WireModel):
         "configured.",
     )
 
+    @property
+    def client_model(self) -> Json:
+        """What the client calls the model."""
+        return self.chat_request and self.chat_request.model
+
 
 class CompletionDerenderRequest(WireModel):
     """Complete generations, one for each prompt, to become one text completion."""
 
     stream: Literal[False] = Field(default=False, description="`false`: a complete generation.")
-    model: str | None = Field(default=None, description="Name of the model; the served one if not given.")
+    model: str | None = Field(default=None, description="Name of the model; the default one if not given.")
     generate_responses: list[GenerateResponse] = Field(
         description="What the generate server returned, one for each prompt. Must not be empty."
     )
@@ -169,3 +177,8 @@ class CompletionDerenderRequest(WireModel):
     completion_request: CompletionRequest | None = Field(
         default=None, description="The request that the client sent."
     )
+
+    @property
+    def client_model(self) -> Json:
+        """What the client calls the model."""
+        return self.completion_request and self.completion_request.model

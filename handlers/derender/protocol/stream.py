@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, NonNegativeInt, model_validator
 from pydantic_core import PydanticCustomError
 
-from .base import TokenCount, WireModel
+from .base import Json, TokenCount, WireModel
 from .derender import ChatRequest, CompletionRequest
 from .generate import GenerateChunk
 from .openai import ChatCompletionChunk, TextCompletionChunk
@@ -38,7 +38,7 @@ class StreamRequest(WireModel):
     """What streamed requests have in common: some more of a generation, to become chunks of a stream."""
 
     stream: Literal[True] = Field(description="`true`: some more of a generation.")
-    model: str | None = Field(default=None, description="Name of the model; the served one if not given.")
+    model: str | None = Field(default=None, description="Name of the model; the default one if not given.")
     generate_chunk: GenerateChunk | None = Field(
         default=None, description="One event of the generate server's stream; the answer is `{chunk, …}`."
     )
@@ -58,6 +58,11 @@ class StreamRequest(WireModel):
         description="Ids of the prompt or its last few: decoding continues the prompt. Read with the first "
         "chunk; later ones may repeat them.",
     )
+
+    @property
+    def client_model(self) -> Json:
+        """What the client calls the model."""
+        return None
 
     @property
     def chunks(self) -> list[GenerateChunk]:
@@ -80,6 +85,11 @@ class ChatStreamRequest(StreamRequest):
         "reasoning parser is configured.",
     )
 
+    @property
+    def client_model(self) -> Json:
+        """What the client calls the model."""
+        return self.chat_request and self.chat_request.model
+
 
 class CompletionStreamRequest(StreamRequest):
     """Some more of a generation, to become chunks of a streamed text completion."""
@@ -87,6 +97,11 @@ class CompletionStreamRequest(StreamRequest):
     completion_request: CompletionRequest | None = Field(
         default=None, description="The request that the client sent, the same with each chunk."
     )
+
+    @property
+    def client_model(self) -> Json:
+        """What the client calls the model."""
+        return self.completion_request and self.completion_request.model
 
 
 class ChatChunk(WireModel):

@@ -42,7 +42,7 @@ class StreamOptions(WireModel):
 class ClientRequest(WireModel):
     """What the relay reads of a client's request, besides what derendering does."""
 
-    model: str | None = Field(default=None, description="Name of the model; the served one if not given.")
+    model: str | None = Field(default=None, description="Name of the model; the default one if not given.")
     stream: bool = Field(default=False, description="Whether to answer while it is generated.")
     stream_options: StreamOptions = Field(
         default_factory=StreamOptions, description="What else a stream is to hold."

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from ..limits import Limits
-    from ..model import ServedModel
+    from ..model import Models, ServedModel
     from .answers import Prepare
     from .endpoints import Endpoint
     from .requests import ClientRequest, GenerateRequest
@@ -51,16 +51,16 @@ def client_lifespan(relay: Relay) -> Callable[[FastAPI], Any]:
     return lifespan
 
 
-def add_routes(app: FastAPI, model: ServedModel, relay: Relay, *, max_body_bytes: int) -> None:
+def add_routes(app: FastAPI, models: Models, relay: Relay, *, max_body_bytes: int) -> None:
     """Add the routes that relay to an application that has the lifespan of the client.
 
     Args:
         app: The application.
-        model: The model served.
+        models: The models served.
         relay: Who is asked. Without a render service there are no routes for a client's request by itself.
         max_body_bytes: Largest request body, and largest answer of an upstream that is no stream.
     """
-    serving = _Serving(model, relay, max_body_bytes)
+    serving = _Serving(models, relay, max_body_bytes)
 
     def add(path: str, summary: str, answer: Callable[[Request], Awaitable[Response]]) -> None:
         async def guarded(request: Request) -> Response:
@@ -88,7 +88,7 @@ def add_routes(app: FastAPI, model: ServedModel, relay: Relay, *, max_body_bytes
 class _Serving(NamedTuple):
     """What all requests are served with."""
 
-    model: ServedModel
+    models: Models
     relay: Relay
     max_body_bytes: int
 
@@ -99,8 +99,9 @@ class _Asked(NamedTuple):
     client: ClientRequest
     path: str
     """Where it is in the body."""
+    model: ServedModel
     name: str
-    """What the client calls the model."""
+    """What the client calls it."""
     upstream: Upstream
 
 
@@ -113,12 +114,12 @@ class _Relaying:
 
     async def generate_request(self, request: Request) -> Response:
         """Answer a generate request that comes with the client's request."""
-        model, relay, limit = self.serving
+        models, relay, limit = self.serving
         body = read(self.endpoint.relay_request, await read_body(request, limit))
         client = body.client or self.endpoint.client_request()
-        asked = _Asked(
-            client, self.endpoint.field, model.name(body.model or client.model), relay.upstream(body.upstream)
-        )
+        named = body.model or client.model
+        model = models.find(named)
+        asked = _Asked(client, self.endpoint.field, model, model.name(named), relay.upstream(body.upstream))
         self.endpoint.check(asked.path, body.client, model)
         prompts = _prompts([body.generate_request], client, "generate_request", model.limits)
 
@@ -129,10 +130,11 @@ class _Relaying:
 
     async def client_request(self, request: Request) -> Response:
         """Answer a client's request by itself."""
-        model, relay, limit = self.serving
+        models, relay, limit = self.serving
         body = await read_body(request, limit)
         client = read(self.endpoint.client_request, body)
-        asked = _Asked(client, _BODY, model.name(client.model), relay.upstream(None))
+        model = models.find(client.model)
+        asked = _Asked(client, _BODY, model, model.name(client.model), relay.upstream(None))
         self.endpoint.check(_BODY, client, model)
         check_count("n", client.n, model.limits)
         asking = self._asking(request, asked)
@@ -153,11 +155,11 @@ class _Relaying:
         return Asking(request.state.upstream_client, self.serving.relay, asked.upstream)
 
     async def _answer(self, request: Request, asked: _Asked, prepare: Prepare) -> Response:
-        model, relay, limit = self.serving
+        _, relay, limit = self.serving
         created = int(time.time())
         asking = self._asking(request, asked)
         if asked.client.stream:
-            generation = self.endpoint.generation(model, asked.name, asked.path, asked.client)
+            generation = self.endpoint.generation(asked.model, asked.name, asked.path, asked.client)
             plan = StreamPlan(asking, generation, asked.client, created, prepare)
             return EventStreamResponse(StreamedAnswer(plan), relay.keep_alive)
         response = Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
@@ -166,7 +168,7 @@ class _Relaying:
             nonlocal response
             prompts = await prepare()
             responses = await generated(asking, prompts, limit)
-            whole = Whole(model, asked.name, asked.client, prompts, responses, created)
+            whole = Whole(asked.model, asked.name, asked.client, prompts, responses, created)
             try:
                 content = dumps(self.endpoint.derender(whole))
             except DerenderError as error:

@@ -2,8 +2,9 @@
 
     build(folder, name, out) → Built(path, proof, unknown)
 
-Reads a Hugging Face tokenizer, turns each id into bytes by one of two rules, proves on every id, a corpus and
-random sequences that this decodes as the `tokenizers` library does, and only then writes.
+Reads a tokenizer of any format that models come with (`formats`), turns each id into bytes by one of two rules,
+proves on every id, a corpus and random sequences that this decodes as the format's own library does, and only
+then writes.
 """
 
 from .build import Built, build

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import tempfile
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from derender.vocabulary import SUFFIX, Manifest, VersionError, dump, is_panic, load, read_manifest
+from msgspec.structs import replace
+
+from derender.vocabulary import (
+    SUFFIX,
+    Manifest,
+    VocabularyError,
+    dump,
+    fingerprint,
+    is_panic,
+    load,
+    read_manifest,
+)
 
 from .errors import BuildError
+from .formats import read_folder
 from .proof import Proof, prove
-from .rules import byte_tokens, pieces, rule_of, strips_leading_space
-from .source import Source, read_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .source import Source
 
 __all__ = ["Built", "build"]
 
@@ -31,7 +45,7 @@ class Built(NamedTuple):
     proof: Proof | None
     """What was proven; None where the `tokenizers` library itself decodes."""
     unknown: tuple[str, ...]
-    """What the folder does not say, and what follows."""
+    """What the folder does not say, and what follows; and which of its tokenizers were not read."""
 
 
 def build(
@@ -41,17 +55,20 @@ def build(
     *,
     licence: str | None = None,
     origin: str | None = None,
+    revision: str | None = None,
     tool_call_parser: str | None = None,
     reasoning_parser: str | None = None,
 ) -> Built:
     """Compile the tokenizer in a folder and write it, once it is proven.
 
     Args:
-        folder: Holds tokenizer.json, and configuration files where there are any.
+        folder: Holds a tokenizer of one of the formats (`layer_compiler.formats`), and configuration files
+            where there are any.
         name: The model's name, as clients send it.
         out: Folder to write to, made if need be; another vocabulary of the same name is replaced.
         licence: The tokenizer's licence, for people.
         origin: Where it came from, for people; by default the folder's name.
+        revision: Which version of it, for people.
         tool_call_parser: The model's parser of tool calls, under the name of vLLM's flag; not checked here.
         reasoning_parser: Its parser of reasoning, likewise.
 
@@ -63,27 +80,24 @@ def build(
             f"name {name[:_LONGEST_NAME]!r}: letters, digits and ._:@+- in parts divided by /, "
             f"{_LONGEST_NAME} characters at most"
         )
-    source = read_folder(folder)
     path = out / (name.replace("/", "--") + SUFFIX)
     if path.is_file():
-        # Of another version, its name can't be read, and to build it again is what is asked for.
-        with contextlib.suppress(VersionError):
+        # Of another version or damaged, its name can't be read, and to build it again is what is asked for.
+        with contextlib.suppress(VocabularyError):
             if (other := read_manifest(path).name) != name:
                 raise BuildError(f"{path}: holds {other}; build {name} into another folder")
-    try:
-        content = _compile(
+    with _refusing(folder):
+        source = read_folder(folder)
+        about = _manifest(
             source,
             name,
             origin=origin or folder.resolve().name,
+            revision=revision,
             licence=licence,
             tool_call_parser=tool_call_parser,
             reasoning_parser=reasoning_parser,
         )
-    except UnicodeEncodeError as error:
-        raise BuildError(f"{folder}: text that is no Unicode: {error}") from error
-    except BaseException as error:
-        _refuse_panic(folder, error)
-        raise
+        content = dump(about, source.pieces, source.tokens.tokenizer_json)
     try:
         out.mkdir(parents=True, exist_ok=True)
         # Not of the name of a vocabulary: until it is proven, nothing takes it for one.
@@ -93,57 +107,64 @@ def build(
     except OSError as error:
         raise BuildError(f"{out}: can't be written: {error.strerror}") from error
     try:
-        vocabulary = load(unproven)
-        proof = None if vocabulary.tokenizer else prove(vocabulary, source.tokenizer)
+        with _refusing(folder):
+            vocabulary = load(unproven)
+            proof = None if vocabulary.tokenizer else prove(vocabulary, source.tokens.authority)
         unproven.chmod(0o644)
         unproven.replace(path)
     except OSError as error:
         unproven.unlink()
         raise BuildError(f"{path}: can't be written: {error.strerror}") from error
-    except BaseException as error:
+    except BaseException:
         unproven.unlink()
-        _refuse_panic(folder, error)
         raise
     return Built(path, proof, source.unknown)
 
 
-def _refuse_panic(folder: Path, error: BaseException) -> None:
-    if is_panic(error):
-        raise BuildError(f"{folder}: the tokenizers library fails to decode: {error}") from error
+@contextlib.contextmanager
+def _refusing(folder: Path) -> Iterator[None]:
+    """Refuse a tokenizer whose texts are none, or that a library fails at."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        raise BuildError(f"{folder}: text that is no Unicode: {error}") from error
+    except BaseException as error:
+        if is_panic(error):
+            raise BuildError(f"{folder}: its library fails at it: {error}") from error
+        raise
 
 
-def _compile(
+def _manifest(
     source: Source,
     name: str,
     *,
     origin: str,
+    revision: str | None,
     licence: str | None,
     tool_call_parser: str | None,
     reasoning_parser: str | None,
-) -> bytes:
-    rule = rule_of(source.definition)
-    vocab = source.tokenizer.get_vocab(with_added_tokens=True)
-    # By id: two names of one id are settled as the library does.
-    tokens = {token_id: source.tokenizer.id_to_token(token_id) or "" for token_id in vocab.values()}
+) -> Manifest:
+    tokens, configuration = source.tokens, source.configuration
     manifest = Manifest(
         name=name,
-        rule=rule,
-        size=source.size,
-        named=len(tokens),
-        eos_token_id=source.eos_token_id,
+        rule=tokens.rule,
+        size=len(source.pieces),
+        named=tokens.named,
+        eos_token_id=tokens.eos_token_id,
         stop_token_ids=source.stop_token_ids,
-        special_token_ids=source.special_token_ids,
-        added_token_ids=source.added_token_ids,
-        byte_token_ids=byte_tokens(source.definition, tokens),
-        strip_leading_space=rule == "byte-fallback" and strips_leading_space(source.definition),
-        max_model_len=source.max_model_len,
+        special_token_ids=tokens.special_token_ids,
+        added_token_ids=tokens.added_token_ids,
+        byte_token_ids=tokens.byte_token_ids,
+        strip_leading_space=tokens.strip_leading_space,
+        max_model_len=configuration.max_model_len,
         tool_call_parser=tool_call_parser,
         reasoning_parser=reasoning_parser,
-        response_template=source.response_template,
+        response_template=configuration.tokenizer.response_template if configuration.tokenizer else None,
         source=origin,
-        source_sha256=source.sha256,
+        source_format=tokens.format,
+        source_sha256=tokens.sha256,
+        source_revision=revision,
+        origins=source.origins,
         licence=licence,
     )
-    own = pieces(source.definition, source.tokenizer, tokens, source.size)
-    library = json.dumps(source.definition, ensure_ascii=False).encode() if rule == "tokenizers" else b""
-    return dump(manifest, own, library)
+    return replace(manifest, fingerprint=fingerprint(manifest, source.pieces, tokens.tokenizer_json))

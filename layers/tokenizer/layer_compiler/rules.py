@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
     from derender.vocabulary import Rule
 
-__all__ = ["byte_tokens", "pieces", "rule_of", "strips_leading_space"]
+__all__ = ["BYTE_TOKEN", "byte_tokens", "pieces", "rule_of", "sentence_piece", "strips_leading_space"]
 
 _SPACE: Final = "\u2581"
 """How SentencePiece writes a space."""
 _REPLACE_SPACE: Final = {"type": "Replace", "pattern": {"String": _SPACE}, "content": " "}
 _STRIP_LEADING: Final = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
-_BYTE_TOKEN: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+BYTE_TOKEN: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+"""How a token that stands for a single byte is named."""
 
 
 def _byte_alphabet() -> dict[str, int]:
@@ -63,8 +64,8 @@ def pieces(definition: dict[str, Any], tokenizer: Tokenizer, tokens: dict[int, s
     def piece(token_id: int, token: str) -> bytes:
         if "ByteLevel" in types:
             return _byte_level(token)
-        if rule == "byte-fallback" or ("ByteFallback" in types and _BYTE_TOKEN.fullmatch(token)):
-            return _sentence_piece(token)
+        if rule == "byte-fallback" or ("ByteFallback" in types and BYTE_TOKEN.fullmatch(token)):
+            return sentence_piece(token)
         return _alone(tokenizer, token_id, token)
 
     return [piece(token_id, tokens[token_id]) if token_id in tokens else b"" for token_id in range(size)]
@@ -74,7 +75,7 @@ def byte_tokens(definition: dict[str, Any], tokens: dict[int, str]) -> tuple[int
     """Ids that stand for a single byte."""
     if {"type": "ByteFallback"} not in _decoders(definition):
         return ()
-    return tuple(sorted(token_id for token_id, token in tokens.items() if _BYTE_TOKEN.fullmatch(token)))
+    return tuple(sorted(token_id for token_id, token in tokens.items() if BYTE_TOKEN.fullmatch(token)))
 
 
 def _byte_level(token: str) -> bytes:
@@ -85,8 +86,9 @@ def _byte_level(token: str) -> bytes:
         return token.encode()
 
 
-def _sentence_piece(token: str) -> bytes:
-    byte = _BYTE_TOKEN.fullmatch(token)
+def sentence_piece(token: str) -> bytes:
+    """The bytes of a token that is written as SentencePiece does."""
+    byte = BYTE_TOKEN.fullmatch(token)
     return bytes([int(byte[1], 16)]) if byte else token.replace(_SPACE, " ").encode()
 
 

@@ -1,0 +1,179 @@
+"""What `sam build` packages as the tokenizer layer: its makefile, run as SAM runs it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import layer_compiler
+from derender.vocabulary import load
+
+from ..unit.support import byte_level_tokenizer, sentence_piece_tokenizer, write_folder
+
+LAYER: Final = Path(__file__).parents[2] / "layers" / "tokenizer"
+NO_PYTHON: Final = "false"
+"""A program that is no Python with the compiler."""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """The layer's folder, in a project without an environment; its bundled vocabulary is a small one."""
+    folder = tmp_path / "project" / "layers" / "tokenizer"
+    folder.mkdir(parents=True)
+    for name in ("Makefile", "models.toml", "copy_compiled.py"):
+        shutil.copy(LAYER / name, folder)
+    compiled = write_folder(tmp_path / "bundled", byte_level_tokenizer())
+    layer_compiler.build(compiled, "Qwen3", folder / "default")
+    write_folder(tmp_path / "project" / "models" / "own", sentence_piece_tokenizer(strip=True))
+    return folder
+
+
+def make(
+    source: Path, python: str = sys.executable, path: str = os.environ["PATH"]
+) -> subprocess.CompletedProcess[str]:
+    """Build in a copy of the folder, with the original's makefile."""
+    work = source.parents[2] / "scratch"
+    shutil.copytree(source, work, dirs_exist_ok=True)
+    return subprocess.run(
+        ["make", "--makefile", source / "Makefile", "build-TokenizerLayer"],
+        cwd=work,
+        env={
+            **os.environ,
+            "ARTIFACTS_DIR": str(source.parents[2] / "artifacts"),
+            "PYTHON": python,
+            "PATH": path,
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def made(source: Path) -> dict[str, bytes]:
+    """The files of the layer that was made."""
+    folder = source.parents[2] / "artifacts"
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("python", [sys.executable, NO_PYTHON])
+def test_the_bundled_vocabulary_is_packaged_with_a_compiler_and_without(source: Path, python: str) -> None:
+    done = make(source, python)
+    assert done.returncode == 0, done.stderr
+    assert made(source) == {"tokenizer/Qwen3.vocab": (source / "default" / "Qwen3.vocab").read_bytes()}
+
+
+def list_own(source: Path) -> None:
+    """List another model, whose source is outside of the folder."""
+    with (source / "models.toml").open("a", encoding="utf-8") as file:
+        file.write('[[model]]\nname = "own"\nsource = "../../models/own"\n')
+
+
+def test_models_are_compiled_from_where_the_list_is(source: Path) -> None:
+    list_own(source)
+    done = make(source)
+    assert done.returncode == 0, done.stderr
+    assert sorted(made(source)) == ["tokenizer/Qwen3.vocab", "tokenizer/own.vocab"]
+    own = source.parents[2] / "artifacts" / "tokenizer" / "own.vocab"
+    assert load(own).manifest.rule == "byte-fallback"
+
+
+def test_what_is_not_compiled_needs_the_compiler(source: Path) -> None:
+    list_own(source)
+    done = make(source, NO_PYTHON)
+    assert done.returncode != 0
+    assert (
+        f"{source / 'models.toml'}: model 2: source '../../models/own': needs the compiler: make" in done.stderr
+    )
+    assert not any(made(source))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("licence = 'MIT'", "model 1: 'licence': needs the compiler: make setup"),
+        ("alias = 'typo'", "model 1: 'alias': needs the compiler: make setup"),
+        ("aliases = 'a'", "model 1: aliases 'a': needs the compiler"),
+        ("[models]\na = 1", "'models': unknown; a list holds [[model]] tables: needs the compiler"),
+        ("[[model]]\nname = 'a'", "model 2: source None: needs the compiler"),
+        ("[[model]]\nsource = 'default/Qwen3.vocab'", "model 2: name None: needs the compiler"),
+        (
+            "[[model]]\nname = '../a'\nsource = 'default/Qwen3.vocab'",
+            "model 2: name '../a': needs the compiler",
+        ),
+        ("[[model]]\nname = 'a'\nsource = 'gone.vocab'", "model 2: source 'gone.vocab': no such file"),
+        ("[[model]]\nname = 'a'\nsource = 's3://b/x.vocab'", "model 2: source 's3://b/x.vocab': no such file"),
+        (
+            "[[model]]\nname = 'Qwen3'\nsource = 'default/Qwen3.vocab'",
+            "model 2: name: Qwen3.vocab is there twice",
+        ),
+        ("[[model]", "can't be read: "),
+    ],
+)
+def test_what_is_more_than_a_copy_is_refused_without_the_compiler(
+    source: Path, text: str, problem: str
+) -> None:
+    models = source / "models.toml"
+    models.write_text(f'[[model]]\nname = "Qwen3"\nsource = "default/Qwen3.vocab"\n{text}\n')
+    done = make(source, NO_PYTHON)
+    assert done.returncode != 0
+    said, *make_says = done.stderr.splitlines()
+    assert said.startswith(f"{models}: {problem}")
+    assert all(line.startswith("make: ") for line in make_says)
+    assert not any(made(source))
+
+
+def test_a_list_is_read_as_toml_without_the_compiler(source: Path) -> None:
+    """In single quotes, on one line, with a comment, at an absolute path and outside of the folder."""
+    vocabulary = (source / "default" / "Qwen3.vocab").read_bytes()
+    for path in (source.parent / "beside.vocab", source.parents[2] / "far away.vocab"):
+        path.write_bytes(vocabulary)
+    (source / "models.toml").write_text(
+        "# source = 'no.vocab'\n"
+        "model = [{name = 'org/a', aliases = ['x'], source = '../beside.vocab'}, "
+        f"{{name = 'b', source = '{source.parents[2] / 'far away.vocab'}'}}]\n"
+    )
+    done = make(source, NO_PYTHON)
+    assert done.returncode == 0, done.stderr
+    assert made(source) == {"tokenizer/org--a.vocab": vocabulary, "tokenizer/b.vocab": vocabulary}
+
+
+def test_without_a_python_that_reads_toml_the_build_fails_in_a_line(source: Path) -> None:
+    programs = source.parents[2] / "programs"
+    programs.mkdir()
+    for name in ("sh", "mkdir", "cp", "false"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    make_ = Path(str(shutil.which("make")))
+    (programs / "make").symlink_to(make_)
+    done = make(source, NO_PYTHON, str(programs))
+    assert done.returncode != 0
+    said, *make_says = done.stderr.splitlines()
+    assert said.startswith(
+        "models.toml needs Python 3.11 or newer to be read, and there is none here: run make"
+    )
+    assert all(line.startswith("make: ") for line in make_says)
+
+
+def test_a_list_that_can_not_be_used_fails_the_build(source: Path) -> None:
+    (source / "models.toml").write_text('[[model]]\nname = "own"\n')
+    done = make(source)
+    assert done.returncode != 0
+    assert "models.toml: own: source: is missing" in done.stderr
+
+
+def test_vocabularies_of_ones_own_take_the_place_of_the_list(source: Path) -> None:
+    list_own(source)
+    (source / "layer").mkdir()
+    (source / "layer" / "a.vocab").write_bytes(b"compiled")
+    done = make(source, NO_PYTHON)
+    assert done.returncode == 0, done.stderr
+    assert "not the models of models.toml" in done.stdout
+    assert made(source) == {"tokenizer/a.vocab": b"compiled"}

@@ -1,0 +1,235 @@
+"""Layers in AWS."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+import zipfile
+from typing import TYPE_CHECKING, Any, Final
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto import mock_aws
+
+import layer_compiler
+from derender.cli import main
+from derender.vocabulary import load
+from layer_compiler import publishing
+from layer_compiler.archive import archive
+
+from ..unit.support import byte_level_tokenizer, sentence_piece_tokenizer, write_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+REGION: Final = "eu-central-1"
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A layer of two models, in a folder with their tokenizers."""
+    work = tmp_path_factory.mktemp("layers")
+    for name, tokenizer, licence in (
+        ("org/tiny", byte_level_tokenizer(), "MIT"),
+        ("spm", sentence_piece_tokenizer(strip=True), "Apache-2.0"),
+    ):
+        source = write_folder(work / name.replace("/", "-"), tokenizer)
+        layer_compiler.build(source, name, work / "layer", licence=licence)
+    return work
+
+
+@pytest.fixture
+def folder(compiled: Path, tmp_path: Path) -> Path:
+    """That layer, a copy."""
+    return shutil.copytree(compiled / "layer", tmp_path / "layer")
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An account with a bucket."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    with mock_aws():
+        boto3.client("s3", REGION).create_bucket(
+            Bucket="archives", CreateBucketConfiguration={"LocationConstraint": REGION}
+        )
+        yield
+
+
+def publish(folder: Path, *more: str, name: str = "models") -> int:
+    return main(["layer", "publish", str(folder), "--name", name, "--region", REGION, *more])
+
+
+def versions(name: str = "models") -> list[Any]:
+    return [*boto3.client("lambda", REGION).list_layer_versions(LayerName=name)["LayerVersions"]]
+
+
+def stored(version: int = 1) -> bytes:
+    """The archive of a version, as Lambda keeps it."""
+    from moto.awslambda.models import lambda_backends
+
+    account = boto3.client("sts", REGION).get_caller_identity()["Account"]
+    layer = lambda_backends[account][REGION].get_layer_version("models", str(version))
+    content: bytes = layer.code_bytes
+    return content
+
+
+def test_an_archive_is_the_same_whenever_it_is_made(folder: Path) -> None:
+    first = archive(folder)
+    for number, path in enumerate(sorted(folder.iterdir())):
+        os.utime(path, (number, number))
+        path.chmod(0o600)
+    (folder / "notes.txt").write_text("not packed")
+    assert archive(folder) == first
+
+
+def test_an_archive_holds_what_lambda_mounts(folder: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(archive(folder).content)) as zipped:
+        members = zipped.infolist()
+        assert [each.filename for each in members] == ["tokenizer/org--tiny.vocab", "tokenizer/spm.vocab"]
+        for each in members:
+            assert zipped.read(each) == (folder / each.filename.removeprefix("tokenizer/")).read_bytes()
+            assert each.external_attr >> 16 == 0o100644
+            assert each.date_time == (1980, 1, 1, 0, 0, 0)
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("bucket", [(), ("--bucket", "archives")])
+def test_publishes_a_version_and_prints_its_arn(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], bucket: tuple[str, ...]
+) -> None:
+    assert publish(folder, *bucket) == 0
+    (version,) = versions()
+    assert capsys.readouterr().out == f"{version['LayerVersionArn']}\n"
+    assert version["CompatibleRuntimes"] == ["python3.13"]
+    assert set(version["CompatibleArchitectures"]) == {"x86_64", "arm64"}
+    assert version["LicenseInfo"] == "MIT, Apache-2.0"
+    assert version["Description"].startswith("org/tiny, spm; sha256:")
+    with zipfile.ZipFile(io.BytesIO(stored())) as zipped:
+        zipped.extractall(tmp_path / "opt")
+    mounted = tmp_path / "opt" / "tokenizer"
+    assert [load(path).manifest.name for path in sorted(mounted.iterdir())] == ["org/tiny", "spm"]
+
+
+@pytest.mark.usefixtures("aws")
+def test_what_is_in_the_bucket_is_the_archive(folder: Path) -> None:
+    assert publish(folder, "--bucket", "archives") == 0
+    s3 = boto3.client("s3", REGION)
+    (each,) = s3.list_objects_v2(Bucket="archives")["Contents"]
+    packed = archive(folder)
+    assert each["Key"] == f"models/{packed.digest}.zip"
+    assert s3.get_object(Bucket="archives", Key=each["Key"])["Body"].read() == packed.content
+
+
+@pytest.mark.usefixtures("aws")
+def test_the_same_is_not_published_twice(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert publish(folder) == 0
+    first = capsys.readouterr()
+    assert first.err.startswith("published: ")
+    assert publish(folder) == 0
+    second = capsys.readouterr()
+    assert (second.out, second.err.startswith("there already: ")) == (first.out, True)
+    assert len(versions()) == 1
+
+
+@pytest.mark.usefixtures("aws")
+def test_what_changed_is_published(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert publish(folder) == 0
+    assert publish(folder, "--architectures", "arm64") == 0
+    arn = capsys.readouterr().out.splitlines()
+    (folder / "spm.vocab").unlink()
+    assert publish(folder) == 0
+    assert len(versions()) == 3
+    # An earlier one is found, too.
+    assert publish(folder, "--architectures", "arm64", "x86_64") == 0
+    assert len(versions()) == 3
+    assert len(set(arn)) == 2
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("bucket", [(), ("--bucket", "archives")])
+def test_a_dry_run_changes_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str], bucket: tuple[str, ...]
+) -> None:
+    assert publish(folder, "--dry-run", *bucket) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(
+        "would put s3://archives/models/" if bucket else "would publish a version of models ("
+    )
+    assert versions() == []
+    assert "Contents" not in boto3.client("s3", REGION).list_objects_v2(Bucket="archives")
+    assert publish(folder, *bucket) == 0
+    arn = capsys.readouterr().out.strip()
+    assert publish(folder, "--dry-run", *bucket) == 0
+    assert capsys.readouterr().out == f"nothing to do: {arn} is the same\n"
+
+
+def test_a_long_description_is_cut(folder: Path, compiled: Path) -> None:
+    name = "a" * 190
+    layer_compiler.build(compiled / "spm", name, folder)
+    plan = publishing.plan_publishing(folder, "models")
+    assert len(plan.description) <= 256
+    assert plan.description.endswith(f"…; sha256:{plan.archive.digest}")
+
+
+@pytest.mark.parametrize(
+    ("limit", "arguments", "problem"),
+    [
+        ("MOST_UNPACKED", (), "Lambda unpacks"),
+        ("MOST_DIRECT", (), "come from S3 only: give a --bucket"),
+        (None, ("--name", "a/b"), "'a/b' is no layer's name"),
+    ],
+)
+def test_what_lambda_does_not_take_is_refused(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str | None,
+    arguments: tuple[str, ...],
+    problem: str,
+) -> None:
+    if limit:
+        monkeypatch.setattr(publishing, limit, 1000)
+    assert publish(folder, *arguments) == 1
+    assert problem in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_large_archive_goes_through_the_bucket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "MOST_DIRECT", 1000)
+    assert publish(folder, "--bucket", "archives") == 0
+    assert len(versions()) == 1
+
+
+def test_a_damaged_vocabulary_is_not_published(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / "spm.vocab"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert publish(folder) == 1
+    assert "damaged" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("aws")
+def test_what_aws_refuses_is_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert publish(folder, "--bucket", "missing") == 1
+    assert capsys.readouterr().err.startswith("derender: AWS: An error occurred (NoSuchBucket)")
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no\nand no"}}, "ListLayerVersions")
+
+    monkeypatch.setattr(boto3, "client", refuse)
+    assert publish(folder) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_what_is_not_installed_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    assert publish(folder) == 1
+    assert "publish needs boto3: pip install 'derender[publish]'" in capsys.readouterr().err
