@@ -122,7 +122,6 @@ REAL: Final = {
     "qwen3_8": ("qwen3_coder", "qwen3"),
     "glm4moe": ("glm45", "glm45"),
     "gptoss": ("openai", "openai_gptoss"),
-    "gemma4_v2": ("gemma4", "gemma4"),
     "deepseek_r1_distill": ("deepseek_v3", "deepseek_r1"),
 }
 
