@@ -34,6 +34,10 @@ def source(tmp_path: Path) -> Path:
     return folder
 
 
+OF_MAKE: Final = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS")
+"""What `make test` would tell a make within it."""
+
+
 def make(
     source: Path, python: str = sys.executable, path: str = os.environ["PATH"]
 ) -> subprocess.CompletedProcess[str]:
@@ -44,7 +48,7 @@ def make(
         ["make", "--makefile", source / "Makefile", "build-TokenizerLayer"],
         cwd=work,
         env={
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in OF_MAKE},
             "ARTIFACTS_DIR": str(source.parents[2] / "artifacts"),
             "PYTHON": python,
             "PATH": path,
