@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from derender.vocabulary import (
+    MAX_LENGTH,
     MAX_SIZE,
     Manifest,
     VersionError,
@@ -72,7 +73,7 @@ manifests = st.builds(
     added_token_ids=tuples,
     byte_token_ids=tuples,
     strip_leading_space=st.booleans(),
-    max_model_len=st.none() | st.integers(1, 2**62),
+    max_model_len=st.none() | st.integers(1, MAX_LENGTH),
     tool_call_parser=st.none() | st.text(max_size=9),
     reasoning_parser=st.none() | st.text(max_size=9),
     response_template=st.none() | st.dictionaries(st.text(max_size=6), json_values, max_size=3),
