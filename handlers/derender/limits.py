@@ -25,12 +25,15 @@ __all__ = [
     "check_prompt_token_ids",
     "check_repeated",
     "check_response",
+    "check_stop_strings",
     "check_streamed",
     "out_of_vocabulary",
 ]
 
 MAX_STOP_STRINGS: Final = 64
 """Each is searched for in the whole text."""
+MAX_STOP_STRING: Final = 256
+"""Characters of the longest stop string in a stream: so much text may have to be held."""
 MAX_CHUNKS: Final = 16_384
 """Generate chunks of a request: each makes an answer of half a kilobyte, whatever it holds."""
 MAX_STREAMED_CHOICES: Final = 1024
@@ -190,6 +193,19 @@ def check_client_request(path: str, client: ClientRequest) -> None:
     if len(client.stop) > MAX_STOP_STRINGS:
         raise BadRequest(
             f"{path}.stop count ({len(client.stop)}) exceeds {MAX_STOP_STRINGS}", param=f"{path}.stop"
+        )
+
+
+def check_stop_strings(path: str, client: ClientRequest) -> None:
+    """Refuse stop strings that are too long to be waited for.
+
+    Raises:
+        BadRequest: Says how long they may be.
+    """
+    if max(map(len, client.stop), default=0) > MAX_STOP_STRING:
+        raise BadRequest(
+            f"a stop string is longer than {MAX_STOP_STRING} characters, which a stream can't wait for",
+            param=f"{path}.stop",
         )
 
 

@@ -51,6 +51,7 @@ __all__ = [
     "fingerprint",
     "load",
     "read_manifest",
+    "with_manifest",
 ]
 
 SUFFIX: Final = ".vocab"
@@ -184,18 +185,25 @@ def dump(manifest: Manifest, pieces: Sequence[bytes], tokenizer_json: bytes = b"
         pieces: Each id's bytes, `manifest.size` of them.
         tokenizer_json: A whole tokenizer.json, where the rule is "tokenizers".
     """
+    offsets = [0, *accumulate(map(len, pieces))]
+    return _content(manifest, len(pieces), struct.pack(f"<{len(offsets)}I", *offsets), *pieces, tokenizer_json)
+
+
+def with_manifest(content: bytes, manifest: Manifest) -> bytes:
+    """A vocabulary file's content with another manifest: what it decodes to stays.
+
+    Args:
+        content: The whole file, sound.
+        manifest: What it is to say of itself.
+    """
+    *_, length, count = _HEADER.unpack_from(content)
+    return _content(manifest, count, content[_HEADER.size + length :])
+
+
+def _content(manifest: Manifest, count: int, *rest: bytes) -> bytes:
     text = msgspec.json.encode(manifest)
     text += b" " * (-len(text) % 4)
-    offsets = [0, *accumulate(map(len, pieces))]
-    checked = b"".join(
-        (
-            struct.pack("<II", len(text), len(pieces)),
-            text,
-            struct.pack(f"<{len(offsets)}I", *offsets),
-            *pieces,
-            tokenizer_json,
-        )
-    )
+    checked = b"".join((struct.pack("<II", len(text), count), text, *rest))
     return MAGIC + struct.pack("<II", FORMAT_VERSION, zlib.crc32(checked)) + checked
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import orjson
 from tests.benchmarks.cold import Row
+from tests.benchmarks.parsing import CODE, TOOLS, WORDS
 from tokenizers import Tokenizer
 
 if TYPE_CHECKING:
@@ -32,21 +33,7 @@ HISTORIES: Final = (64, 2_048, 16_384)
 GENERATION: Final = 2_048
 PER_CALL: Final = 16
 """Chunks of a call that sends several."""
-TOOLS: Final = [
-    {
-        "type": "function",
-        "function": {
-            "name": "write_file",
-            "parameters": {
-                "type": "object",
-                "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
-            },
-        },
-    }
-]
 CLIENT: Final = {"messages": [{"role": "user", "content": "Write it."}], "tools": TOOLS}
-WORDS: Final = "The user wants to know about the weather in Paris, and so on. "
-CODE: Final = "def f(x):\\n    return x + 1\\n"
 
 
 class GenerateServer:

@@ -1,6 +1,6 @@
 """Reasoning and tool calls out of a model's output, as a state machine whose state is a value (README.md)."""
 
-from .engine import Parser, cuts_call, finish, parse
+from .engine import Parser, end, finish, parse
 from .events import CallArguments, CallStart, Content, Event, Reasoning
 from .ids import call_id
 from .names import REASONING_PARSERS, TOOL_CALL_PARSERS
@@ -24,8 +24,8 @@ __all__ = [
     "Parsers",
     "Reasoning",
     "call_id",
-    "cuts_call",
     "dump_state",
+    "end",
     "finish",
     "forced_tool",
     "load_parsers",

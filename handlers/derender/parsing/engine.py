@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .patterns import Found
     from .pieces import Piece
 
-__all__ = ["Parser", "cuts_call", "finish", "parse"]
+__all__ = ["Parser", "end", "finish", "parse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +82,16 @@ def finish(parser: Parser, state: ParserState, *, cut: bool) -> list[Event]:
         state: Where it has led.
         cut: Whether it was cut at a length, so that what is open is not complete.
     """
-    return _finished(parser, state, cut=cut).output.events
+    events, _ = end(parser, state, cut=cut)
+    return events
 
 
-def cuts_call(parser: Parser, state: ParserState, *, cut: bool) -> bool:
-    """Whether the end of an output cuts a call of which some was given.
-
-    Args:
-        parser: How it is parsed.
-        state: Where it has led.
-        cut: Whether it was cut at a length.
-    """
-    return _finished(parser, state, cut=cut).cuts_call
-
-
-def _finished(parser: Parser, state: ParserState, *, cut: bool) -> _Machine:
+def end(parser: Parser, state: ParserState, *, cut: bool) -> tuple[list[Event], bool]:
+    """The same, and whether the end cuts a call of which some was given."""
     machine = _Machine(parser, state, cut=cut)
     machine.run(state.held, final=True)
     machine.end()
-    return machine
+    return machine.output.events, machine.cuts_call
 
 
 class _Machine:

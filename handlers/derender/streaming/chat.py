@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
+from ..limits import check_stop_strings
 from ..messages import calls_before, check_chat_request, finish_reason, request_parser
-from ..parsing import CallArguments, CallStart, Content, Reasoning, call_id, cuts_call, finish, parse
+from ..parsing import CallArguments, CallStart, Content, Reasoning, call_id, end, parse
 from ..parsing.format import Ids
 from ..protocol.derender import ChatRequest
 from ..protocol.openai import (
@@ -21,7 +22,7 @@ from ..protocol.openai import (
     FunctionCallDelta,
 )
 from .decoding import decode_chunk, shown_columns
-from .generation import Generation, check_stop_strings
+from .generation import Generation
 from .requests import derender_chunks
 
 if TYPE_CHECKING:
@@ -120,12 +121,11 @@ class ChatGeneration(Generation[ChatRequest, ChatCompletionChunk]):
             text = "".join(map(str, added.pieces))
             return [Content(text)] if text else [], state
         events, parsing = parse(self.parser, state.parsing, added.pieces)
-        cut_calls = 0
+        cuts_call = False
         if added.ended:
-            cut = (added.finish_reason or "stop") != "stop"
-            events += finish(self.parser, parsing, cut=cut)
-            cut_calls = cuts_call(self.parser, parsing, cut=cut)
-        calls = sum(isinstance(event, CallStart) for event in events) - cut_calls
+            last, cuts_call = end(self.parser, parsing, cut=(added.finish_reason or "stop") != "stop")
+            events += last
+        calls = sum(isinstance(event, CallStart) for event in events) - cuts_call
         return events, replace(state, parsing=parsing, calls=state.calls + calls)
 
     def _delta(self, request_id: str, choice: int, events: Sequence[Event], *, first: bool) -> ChatDelta:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
-from ..limits import check_client_request
+from ..limits import check_client_request, check_stop_strings
 from ..protocol.derender import CompletionRequest
 from ..protocol.openai import CompletionChunkChoice, TextCompletionChunk
 from .decoding import decode_chunk, shown_columns
-from .generation import Generation, check_stop_strings
+from .generation import Generation
 from .requests import derender_chunks
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -37,12 +37,7 @@ __all__ = [
     "begin",
     "check",
     "check_order",
-    "check_stop_strings",
 ]
-
-MAX_STOP_STRING: Final = 256
-"""Characters of the longest stop string in a stream: so much text may have to be held."""
-
 
 ClientT = TypeVar("ClientT", bound="ClientRequest", covariant=True)
 ChunkT = TypeVar("ChunkT", bound="WireModel", covariant=True)
@@ -200,19 +195,6 @@ def check_order(
             received[choice.index] = length
             check_length(f"{path}.choices.0.token_ids", length, limits)
     check_count("choices", len(received), limits)
-
-
-def check_stop_strings(path: str, client: ClientRequest) -> None:
-    """Refuse stop strings that are too long to be waited for.
-
-    Raises:
-        BadRequest: Says how long they may be.
-    """
-    if max(map(len, client.stop), default=0) > MAX_STOP_STRING:
-        raise BadRequest(
-            f"a stop string is longer than {MAX_STOP_STRING} characters, which a stream can't wait for",
-            param=f"{path}.stop",
-        )
 
 
 def begin(

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
 from derender.vocabulary import (
-    SUFFIX,
     Manifest,
-    VocabularyError,
     dump,
     fingerprint,
     is_panic,
     load,
-    read_manifest,
 )
 
 from .errors import BuildError
 from .formats import read_folder
+from .model_names import LONGEST_NAME, NAME, check_replaced, file_name
 from .proof import Proof, prove
 
 if TYPE_CHECKING:
@@ -31,10 +28,6 @@ if TYPE_CHECKING:
     from .source import Source
 
 __all__ = ["Built", "build"]
-
-_LONGEST_NAME: Final = 200
-
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
 
 
 class Built(NamedTuple):
@@ -75,17 +68,14 @@ def build(
     Raises:
         BuildError: It can't be compiled; nothing was written.
     """
-    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+    if not NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         raise BuildError(
-            f"name {name[:_LONGEST_NAME]!r}: letters, digits and ._:@+- in parts divided by /, "
-            f"{_LONGEST_NAME} characters at most"
+            f"name {name[:LONGEST_NAME]!r}: letters, digits and ._:@+- in parts divided by /, "
+            f"{LONGEST_NAME} characters at most"
         )
-    path = out / (name.replace("/", "--") + SUFFIX)
+    path = out / file_name(name)
     if path.is_file():
-        # Of another version or damaged, its name can't be read, and to build it again is what is asked for.
-        with contextlib.suppress(VocabularyError):
-            if (other := read_manifest(path).name) != name:
-                raise BuildError(f"{path}: holds {other}; build {name} into another folder")
+        check_replaced(path, name)
     with _refusing(folder):
         source = read_folder(folder)
         about = _manifest(

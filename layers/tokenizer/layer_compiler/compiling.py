@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from derender.parsing import ParserError
-from derender.vocabulary import MAX_LENGTH, SUFFIX, VocabularyError, load, read_manifest
+from derender.vocabulary import MAX_LENGTH, SUFFIX, VocabularyError, load
 
 from .build import build
 from .errors import BuildError
+from .model_names import check_replaced, file_name
 from .origins import kind_of, obtained
 from .parser_choice import choose_parsers
 from .restating import restate
@@ -93,28 +94,14 @@ def _made(out: Path) -> Iterator[None]:
 def _check_out(models: Sequence[Model], out: Path, *, exclusive: bool) -> None:
     if not out.is_dir():
         return
-    names = {_file_name(model.name): model.name for model in models}
+    names = {file_name(model.name): model.name for model in models}
     for path in sorted(path for path in out.iterdir() if path.suffix == SUFFIX):
         if path.name in names:
-            _check_replaced(path, names[path.name])
+            check_replaced(path, names[path.name])
         elif exclusive:
             raise BuildError(
                 f"{path}: is none of the models that are listed; remove it, or build into another folder"
             )
-
-
-def _check_replaced(path: Path, name: str) -> None:
-    try:
-        other = read_manifest(path).name
-    except VocabularyError:
-        # Of another version or damaged, and to build it again is what is asked for.
-        return
-    if other != name:
-        raise BuildError(f"{path}: holds {other}; build {name} into another folder")
-
-
-def _file_name(name: str) -> str:
-    return name.replace("/", "--") + SUFFIX
 
 
 def _placed(compiled: Compiled, out: Path) -> Compiled:
@@ -199,6 +186,6 @@ def _taken(model: Model, source: Path, out: Path) -> Compiled:
         raise BuildError(str(error)) from error
     if manifest.name != model.name:
         raise BuildError(f"{source}: is the vocabulary of {manifest.name}, not of {model.name}")
-    path = out / _file_name(model.name)
+    path = out / file_name(model.name)
     shutil.copyfile(source, path)
     return Compiled(model, path, manifest, None)

@@ -18,6 +18,7 @@ from derender.vocabulary import SUFFIX
 
 from .errors import BuildError
 from .hub import COMMIT
+from .model_names import NAME, file_name
 from .origins import OriginError, kind_of
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ NO_PARSER: Final = "none"
 
 _NAME: Final = re.compile(r"[^\s,=\x00-\x20\x7f]{1,200}")
 """What a setting can list: names are separated by commas, and paired by equals signs."""
-_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
-"""What a vocabulary can be named (`build`), which gives its file's name too."""
 _S3: Final = "s3://"
 _LONGEST_SOURCE: Final = 1024
 _SHOWN: Final = 200
@@ -139,7 +138,7 @@ def _problems(path: Path, model: Model, table: Any) -> Iterator[tuple[str, str]]
             if not _NAME.fullmatch(name):
                 rule = f"a name has no spaces, commas or equals signs, and {_SHOWN} characters at most"
                 yield field, f"{_cut(name)}: {rule}"
-    if not _FILE_NAME.fullmatch(model.name):
+    if not NAME.fullmatch(model.name):
         yield "name", f"{model.name!r}: a model's name has letters, digits and ._:@+- in parts divided by /"
     yield from check_parsers(model.tool_call_parser, model.reasoning_parser)
     try:
@@ -191,7 +190,7 @@ def _check_names(path: Path, models: tuple[Model, ...]) -> None:
             if name in seen:
                 raise ModelsFileError(f"{path}: {model.name}: {name} is also a name of {seen[name]}")
             seen[name] = model.name
-        file = model.name.replace("/", "--")
+        file = file_name(model.name)
         if file in files:
             raise ModelsFileError(f"{path}: {model.name}: name: it would have the file of {files[file]}")
         files[file] = model.name

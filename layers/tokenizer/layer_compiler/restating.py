@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from derender.vocabulary import load
+from derender.vocabulary import load, with_manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,9 +14,6 @@ if TYPE_CHECKING:
     from derender.vocabulary import Vocabulary
 
 __all__ = ["restate"]
-
-_HEAD: Final = struct.Struct("<12sIII")
-"""Magic and version; checksum; length of the manifest; number of ids (`derender.vocabulary`)."""
 
 
 def restate(path: Path, vocabulary: Vocabulary, **fields: Any) -> Vocabulary:
@@ -35,14 +30,8 @@ def restate(path: Path, vocabulary: Vocabulary, **fields: Any) -> Vocabulary:
     manifest = msgspec.structs.replace(vocabulary.manifest, **fields)
     if manifest == vocabulary.manifest:
         return vocabulary
-    content = path.read_bytes()
-    kind, _, length, count = _HEAD.unpack_from(content)
-    text = msgspec.json.encode(manifest)
-    # What follows is of 4-byte integers.
-    text += b" " * (-len(text) % 4)
-    checked = struct.pack("<II", len(text), count) + text + content[_HEAD.size + length :]
     # Not over it: the file may be mapped.
     new = path.with_suffix(".restated")
-    new.write_bytes(kind + struct.pack("<I", zlib.crc32(checked)) + checked)
+    new.write_bytes(with_manifest(path.read_bytes(), manifest))
     new.replace(path)
     return load(path)
