@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -13,25 +13,17 @@ from starlette.requests import ClientDisconnect
 
 from . import __version__
 from .body import read_body
-from .chat import derender_chat
-from .completions import derender_completion
-from .errors import DerenderError, unexpected
+from .endpoints import ENDPOINTS, answer
+from .errors import DerenderError, fault_of
 from .events import DONE, EVENT_STREAM, dumps, event
-from .protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
 from .protocol.openai import Error, ErrorResponse, Model, ModelList, Version
-from .protocol.reading import read_either
-from .protocol.stream import ChatStreamRequest, CompletionStreamRequest
-from .streaming import derender_chat_stream, derender_completion_stream
-from .vocabulary import is_panic
+from .protocol.stream import StreamRequest
+from .streaming import Derendered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .model import Models, ServedModel
-    from .protocol.base import WireModel
-    from .protocol.stream import StreamRequest
+    from .endpoints import Answer, Endpoint
+    from .model import Models
     from .relay import Relay
-    from .streaming import Derendered
 
 __all__ = ["create_app"]
 
@@ -39,9 +31,6 @@ GZIP_FROM: Final = 16 * 1024
 """Responses from this many bytes on are compressed where the client accepts it."""
 GZIP_LEVEL: Final = 1
 """JSON of logprobs is repetitive: higher levels cost several times as much for a tenth of the size."""
-
-RequestT = TypeVar("RequestT", bound="ChatDerenderRequest | CompletionDerenderRequest")
-StreamT = TypeVar("StreamT", bound="StreamRequest")
 
 
 def create_app(models: Models, *, max_body_bytes: int, relay: Relay | None = None) -> FastAPI:
@@ -78,44 +67,22 @@ def create_app(models: Models, *, max_body_bytes: int, relay: Relay | None = Non
 
     app.openapi = openapi  # type: ignore[method-assign]
 
-    async def answer(
-        request: Request,
-        complete: type[RequestT],
-        derender: Callable[[RequestT, ServedModel, int], WireModel],
-        streamed: type[StreamT],
-        derender_stream: Callable[[StreamT, ServedModel, int], Derendered[WireModel]],
-    ) -> Response:
-        try:
-            wanted = read_either(complete, streamed, await read_body(request, max_body_bytes))
-            model, created = models.find(wanted.model, wanted.client_model), int(time.time())
-            if isinstance(wanted, streamed):
-                return _chunks(request, wanted, derender_stream(wanted, model, created))
-            assert isinstance(wanted, complete)
-            return _json(derender(wanted, model, created))
-        except DerenderError:
-            raise
-        except ClientDisconnect:
-            return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
-        except BaseException as error:
-            if isinstance(error, Exception) or is_panic(error):
-                raise unexpected(error) from None
-            raise
+    def add(endpoint: Endpoint) -> None:
+        async def derender(request: Request) -> Response:
+            try:
+                body = await read_body(request, max_body_bytes)
+                return _derendered(request, answer(endpoint, models, body, int(time.time())))
+            except ClientDisconnect:
+                return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
+            except BaseException as error:
+                raise fault_of(error) from None
 
-    @app.post("/v1/chat/completions/derender", summary="Derender a chat completion")
-    async def chat_completions(request: Request) -> Response:
-        return await answer(
-            request, ChatDerenderRequest, derender_chat, ChatStreamRequest, derender_chat_stream
+        app.add_api_route(
+            endpoint.path, derender, methods=["POST"], summary=endpoint.summary, name=endpoint.path
         )
 
-    @app.post("/v1/completions/derender", summary="Derender a text completion")
-    async def completions(request: Request) -> Response:
-        return await answer(
-            request,
-            CompletionDerenderRequest,
-            derender_completion,
-            CompletionStreamRequest,
-            derender_completion_stream,
-        )
+    for endpoint in ENDPOINTS.values():
+        add(endpoint)
 
     @app.get("/v1/models", name="models", summary="List the names that requests may use")
     async def list_models() -> Response:
@@ -147,10 +114,13 @@ def _json(content: object, status: int = 200) -> Response:
     return Response(dumps(content), status, media_type="application/json")
 
 
-def _chunks(request: Request, wanted: StreamRequest, derendered: Derendered[WireModel]) -> Response:
-    """What a streamed request is answered with: JSON, or events where several chunks are to be such."""
-    chunks, state, finished = derendered
-    if wanted.generate_chunks is None:
+def _derendered(request: Request, answered: Answer) -> Response:
+    """An answer as JSON, or as events where several chunks are to be such."""
+    wanted, _, content = answered
+    if not isinstance(content, Derendered):
+        return _json(content)
+    chunks, state, finished = content
+    if isinstance(wanted, StreamRequest) and wanted.generate_chunks is None:
         return _json({"chunk": chunks[0], "stream_state": state})
     if EVENT_STREAM not in request.headers.get("accept", ""):
         return _json({"chunks": chunks, "stream_state": state})

@@ -24,6 +24,8 @@ __all__ = [
     "UnsupportedEncoding",
     "UpstreamNotFound",
     "UpstreamRefusal",
+    "fault_of",
+    "is_panic",
     "unexpected",
 ]
 
@@ -130,6 +132,22 @@ class UpstreamRefusal(DerenderError):  # noqa: N818
         self.status = status
         self.type = self.TYPES[status]
         self.retry_after = retry_after
+
+
+def fault_of(error: BaseException) -> DerenderError:
+    """What a client is told of an error. What is none, but ends a task or the process, is raised again."""
+    if isinstance(error, DerenderError):
+        return error
+    if isinstance(error, Exception) or is_panic(error):
+        return unexpected(error)
+    raise error
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether an error is a panic of the `tokenizers` library: what it raises for a fault of its own, and no
+    Exception.
+    """
+    return type(error).__name__ == "PanicException"
 
 
 def unexpected(error: BaseException) -> InternalError:

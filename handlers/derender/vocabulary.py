@@ -235,13 +235,6 @@ def fingerprint(manifest: Manifest, pieces: Iterable[bytes], tokenizer_json: byt
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-def is_panic(error: BaseException) -> bool:
-    """Whether an error is a panic of the `tokenizers` library: what it raises for a fault of its own, and no
-    Exception.
-    """
-    return type(error).__name__ == "PanicException"
-
-
 def files(folder: Path) -> list[Path]:
     """The vocabulary files in a folder, by name.
 

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 from anyio import CapacityLimiter, create_task_group
 
-from ..errors import DerenderError, unexpected
-from ..vocabulary import is_panic
+from ..errors import fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from starlette.types import Receive
 
+    from ..errors import DerenderError
+
     Work = Callable[[], Awaitable[None]]
 
-__all__ = ["all_of", "fault_of", "while_connected"]
+__all__ = ["all_of", "fault_in", "while_connected"]
 
 MOST_AT_ONCE: Final = 64
 """Most upstream requests of one client request at a time."""
@@ -41,7 +42,7 @@ async def while_connected(receive: Receive, work: Work) -> None:
             tasks.cancel_scope.cancel()
 
         tasks.start_soon(listen)
-        fault = await fault_of(work)
+        fault = await fault_in(work)
         tasks.cancel_scope.cancel()
     if fault is not None:
         raise fault
@@ -59,7 +60,7 @@ async def all_of(works: Iterable[Work]) -> None:
 
         async def do(work: Work) -> None:
             async with places:
-                fault = await fault_of(work)
+                fault = await fault_in(work)
             if fault is not None:
                 faults.append(fault)
                 tasks.cancel_scope.cancel()
@@ -70,14 +71,10 @@ async def all_of(works: Iterable[Work]) -> None:
         raise faults[0]
 
 
-async def fault_of(work: Work) -> DerenderError | None:
+async def fault_in(work: Work) -> DerenderError | None:
     """Do some work. Returns what is wrong with it, if anything is."""
     try:
         await work()
-    except DerenderError as error:
-        return error
     except BaseException as error:
-        if isinstance(error, Exception) or is_panic(error):
-            return unexpected(error)
-        raise
+        return fault_of(error)
     return None

@@ -9,7 +9,7 @@ from anyio import EndOfStream, create_memory_object_stream, create_task_group, m
 from starlette.responses import Response
 
 from ..events import EVENT_STREAM, KEEP_ALIVE, STREAM_HEADERS, event
-from .concurrency import fault_of, while_connected
+from .concurrency import fault_in, while_connected
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -91,7 +91,7 @@ class EventStreamResponse(Response):
 
     async def _produce(self, sender: MemoryObjectSendStream[bytes | DerenderError]) -> None:
         async with sender:
-            fault = await fault_of(lambda: self._source.produce(sender.send))
+            fault = await fault_in(lambda: self._source.produce(sender.send))
             if fault is not None:
                 await sender.send(fault)
 

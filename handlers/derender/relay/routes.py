@@ -19,7 +19,7 @@ from ..limits import check_count, check_prompt_token_ids
 from ..protocol.reading import read
 from .answers import Asking, Prompt, StreamedAnswer, StreamPlan, generated, rendered
 from .client import open_client
-from .concurrency import fault_of, while_connected
+from .concurrency import fault_in, while_connected
 from .endpoints import CHAT, COMPLETIONS, Whole
 from .requests import choices_asked, generate_request_body
 from .response import EventStreamResponse
@@ -71,7 +71,7 @@ def add_routes(app: FastAPI, models: Models, relay: Relay, *, max_body_bytes: in
                 with suppress(ClientDisconnect):
                     response = await answer(request)
 
-            fault = await fault_of(work)
+            fault = await fault_in(work)
             if fault is not None:
                 raise fault
             return response

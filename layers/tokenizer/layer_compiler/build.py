@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from derender.errors import is_panic
 from derender.vocabulary import (
     Manifest,
     dump,
     fingerprint,
-    is_panic,
     load,
 )
 
