@@ -37,11 +37,12 @@ def main() -> None:
     # Only what this repository holds is shown, whatever the shell has set.
     for name in [name for name in os.environ if name.startswith("DERENDER_")]:
         del os.environ[name]
+    os.environ["DERENDER_LOG_LEVEL"] = "WARNING"
     sys.path.insert(0, str(HERE.parent / "handlers"))
     from api import handler
 
     body = (HERE / "chat.json").read_text(encoding="utf-8")
-    response = handler(event(body), None)  # type: ignore[arg-type]
+    response = handler(event(body), None)
     answer = json.loads(response["body"])
     console = Console(highlight=False, width=max(shutil.get_terminal_size().columns, 110))
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping  # noqa: E402
 from derender.app import create_app  # noqa: E402
 from derender.layer import load_models  # noqa: E402
 from derender.settings import Settings, SettingsError  # noqa: E402
+from observability import Observer, behind_adapter, configure_logging  # noqa: E402
 
 
 def read_port(environment: Mapping[str, str]) -> int:
@@ -31,6 +32,7 @@ def read_port(environment: Mapping[str, str]) -> int:
 
 
 try:
+    configure_logging("relay")
     port = read_port(os.environ)
     settings = Settings.from_environment(os.environ)
     models = load_models(settings)
@@ -39,7 +41,9 @@ except SettingsError as error:
 if settings.relay is None:
     sys.exit("derender: DERENDER_UPSTREAMS is not set: the relay has nobody to ask")
 
-app = create_app(models, max_body_bytes=settings.max_body_bytes, relay=settings.relay)
+app = behind_adapter(
+    create_app(models, max_body_bytes=settings.max_body_bytes, relay=settings.relay, observe=Observer("relay"))
+)
 
 gc.freeze()
 gc.enable()
@@ -47,7 +51,12 @@ gc.enable()
 if __name__ == "__main__":
     import uvicorn
 
-    # The adapter keeps its connection over the time that Lambda freezes the process.
     uvicorn.run(
-        app, host="127.0.0.1", port=port, log_level="warning", access_log=False, timeout_keep_alive=3600
+        app,
+        host="127.0.0.1",
+        port=port,
+        log_config=None,  # it logs as all others
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=3600,  # the adapter keeps its connection while Lambda freezes the process
     )

@@ -4,42 +4,46 @@ from __future__ import annotations
 
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect
+from starlette.routing import Route
 
 from . import __version__
 from .body import read_body
+from .compression import compress
 from .endpoints import ENDPOINTS, answer
 from .errors import DerenderError, fault_of
 from .events import DONE, EVENT_STREAM, dumps, event
+from .facts import answer_facts
+from .observing import Facts, follow, note, note_fault
 from .protocol.openai import Error, ErrorResponse, Model, ModelList, Version
 from .protocol.stream import StreamRequest
 from .streaming import Derendered
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
     from .endpoints import Answer, Endpoint
     from .model import Models
+    from .observing import Observe
     from .relay import Relay
 
 __all__ = ["create_app"]
 
-GZIP_FROM: Final = 16 * 1024
-"""Responses from this many bytes on are compressed where the client accepts it."""
-GZIP_LEVEL: Final = 1
-"""JSON of logprobs is repetitive: higher levels cost several times as much for a tenth of the size."""
 
-
-def create_app(models: Models, *, max_body_bytes: int, relay: Relay | None = None) -> FastAPI:
+def create_app(
+    models: Models, *, max_body_bytes: int, relay: Relay | None = None, observe: Observe | None = None
+) -> FastAPI:
     """The application that serves some models.
 
     Args:
         models: The models.
         max_body_bytes: Largest request body, after decompression.
         relay: What is relayed, and from where; None for no relay.
+        observe: Told of each request when its answer is complete; None where nobody wants to know.
     """
     lifespan = None
     if relay is not None:
@@ -54,7 +58,8 @@ def create_app(models: Models, *, max_body_bytes: int, relay: Relay | None = Non
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    app.add_middleware(GZipMiddleware, minimum_size=GZIP_FROM, compresslevel=GZIP_LEVEL)
+    app.add_middleware(compress)
+    app.add_middleware(_guard)
     app.add_exception_handler(DerenderError, _derender_error)
     app.add_exception_handler(HTTPException, _http_error)
 
@@ -71,11 +76,11 @@ def create_app(models: Models, *, max_body_bytes: int, relay: Relay | None = Non
         async def derender(request: Request) -> Response:
             try:
                 body = await read_body(request, max_body_bytes)
-                return _derendered(request, answer(endpoint, models, body, int(time.time())))
+                answered = answer(endpoint, models, body, int(time.time()))
+                note(request.scope, lambda: answer_facts(answered))
+                return _derendered(request, answered)
             except ClientDisconnect:
                 return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
-            except BaseException as error:
-                raise fault_of(error) from None
 
         app.add_api_route(
             endpoint.path, derender, methods=["POST"], summary=endpoint.summary, name=endpoint.path
@@ -107,6 +112,9 @@ def create_app(models: Models, *, max_body_bytes: int, relay: Relay | None = Non
 
     if relay is not None:
         add_routes(app, models, relay, max_body_bytes=max_body_bytes)
+    # Last, so that it is the outermost.
+    endpoints = {route.path for route in app.routes if isinstance(route, Route)}
+    app.add_middleware(follow, endpoints=endpoints, observe=observe)
     return app
 
 
@@ -119,7 +127,7 @@ def _derendered(request: Request, answered: Answer) -> Response:
     wanted, _, content = answered
     if not isinstance(content, Derendered):
         return _json(content)
-    chunks, state, finished = content
+    chunks, state, finished, _ = content
     if isinstance(wanted, StreamRequest) and wanted.generate_chunks is None:
         return _json({"chunk": chunks[0], "stream_state": state})
     if EVENT_STREAM not in request.headers.get("accept", ""):
@@ -128,17 +136,50 @@ def _derendered(request: Request, answered: Answer) -> Response:
     return Response(b"".join(events), media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
 
 
-async def _derender_error(_: Request, error: Exception) -> Response:
+def _guard(app: ASGIApp) -> ASGIApp:
+    """An application of whose own faults nothing is told, or logged, but what `fault_of` says."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await app(scope, receive, sending)
+        except BaseException as error:
+            fault = fault_of(error)
+            if started:
+                raise fault from None
+            note_fault(scope, fault)
+            await _error(fault)(scope, receive, send)
+
+    return guarded
+
+
+async def _derender_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, DerenderError)
+    note_fault(request.scope, error)
+    return _error(error)
+
+
+def _error(error: DerenderError) -> Response:
     response = _json(error.envelope, error.status)
     if error.retry_after is not None:
         response.headers["retry-after"] = error.retry_after
     return response
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    kind = HTTPStatus(error.status_code).phrase.replace(" ", "").removesuffix("Error") + "Error"
+    name = HTTPStatus(error.status_code).phrase.replace(" ", "")
+    note(request.scope, lambda: Facts(error=name))
+    kind = name.removesuffix("Error") + "Error"
     content = Error(message=str(error.detail), type=kind, param=None, code=error.status_code)
     response = _json(ErrorResponse(error=content), error.status_code)
     response.headers.update(error.headers or {})

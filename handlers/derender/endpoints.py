@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .protocol.stream import StreamRequest
     from .streaming import Derendered
 
-__all__ = ["ENDPOINTS", "Answer", "Endpoint", "answer"]
+__all__ = ["ENDPOINTS", "Answer", "CompleteRequest", "Endpoint", "answer", "answer_request"]
 
 CompleteRequest = ChatDerenderRequest | CompletionDerenderRequest
 
@@ -78,7 +78,23 @@ def answer(endpoint: Endpoint, models: Models, body: bytes, created: int) -> Ans
     Raises:
         DerenderError: The request can't be answered.
     """
-    request = read_either(endpoint.complete, endpoint.streamed, body)
+    return answer_request(endpoint, models, read_either(endpoint.complete, endpoint.streamed, body), created)
+
+
+def answer_request(
+    endpoint: Endpoint, models: Models, request: CompleteRequest | StreamRequest, created: int
+) -> Answer:
+    """Derender a request that was read.
+
+    Args:
+        endpoint: Where it was posted.
+        models: The models served.
+        request: One of the endpoint's.
+        created: Unix time in seconds, for the response.
+
+    Raises:
+        DerenderError: The request can't be answered.
+    """
     model = models.find(request.model, request.client_model)
     if isinstance(request, endpoint.streamed):
         return Answer(request, model, endpoint.derender_stream(request, model, created))

@@ -21,9 +21,14 @@ __all__ = [
     "InvalidRequest",
     "ModelNotFound",
     "RequestTooLarge",
+    "ResponseTooLarge",
     "UnsupportedEncoding",
+    "UpstreamBusy",
+    "UpstreamFailed",
+    "UpstreamLost",
     "UpstreamNotFound",
     "UpstreamRefusal",
+    "UpstreamUnreachable",
     "fault_of",
     "is_panic",
     "unexpected",
@@ -40,9 +45,17 @@ class DerenderError(Exception):
     retry_after: str | None = None
     """When to ask again, as the header of that name says it."""
 
-    def __init__(self, message: str, *, param: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(self, message: str, *, param: str | None = None, quoting: str = "") -> None:
+        """Say what is wrong.
+
+        Args:
+            message: What may be logged.
+            param: The field.
+            quoting: What follows in the message, for the client alone: it may hold what was sent.
+        """
+        self.message = f"{message}: {quoting}" if quoting else message
+        super().__init__(self.message)
+        self.unquoted = message
         self.param = param
 
     @property
@@ -88,6 +101,13 @@ class RequestTooLarge(DerenderError):  # noqa: N818
     type = "RequestTooLargeError"
 
 
+class ResponseTooLarge(DerenderError):  # noqa: N818
+    """The answer to what is asked has more bytes than can be returned."""
+
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    type = "ResponseTooLargeError"
+
+
 class UnsupportedEncoding(DerenderError):  # noqa: N818
     """A content encoding other than gzip."""
 
@@ -103,10 +123,22 @@ class InternalError(DerenderError):
 
 
 class BadGateway(DerenderError):  # noqa: N818
-    """An upstream can't be reached, fails, or says what can't be understood."""
+    """An upstream says what can't be understood, or too much."""
 
     status = HTTPStatus.BAD_GATEWAY
     type = "BadGatewayError"
+
+
+class UpstreamUnreachable(BadGateway):
+    """It can't be connected to."""
+
+
+class UpstreamLost(BadGateway):
+    """It ends, or its connection does, before its answer is complete."""
+
+
+class UpstreamFailed(BadGateway):
+    """It answers with a status that is not passed on, or reports an error of its own."""
 
 
 class GatewayTimeout(DerenderError):  # noqa: N818
@@ -132,6 +164,10 @@ class UpstreamRefusal(DerenderError):  # noqa: N818
         self.status = status
         self.type = self.TYPES[status]
         self.retry_after = retry_after
+
+
+class UpstreamBusy(UpstreamRefusal):
+    """It takes no more requests for now."""
 
 
 def fault_of(error: BaseException) -> DerenderError:

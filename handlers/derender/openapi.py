@@ -48,8 +48,10 @@ _ABOUT: Final = """\
 A generate server of a disaggregated deployment has no tokenizer: it returns token ids, and logprobs that name
 tokens by id. Post what it returned, with the client's request if there is one, and get the OpenAI response.
 
-Every answer that is no success is `{"error": {"message", "type", "param", "code"}}`; the message says what to
-change. Bodies may be gzipped (`Content-Encoding: gzip`), and large answers are where the client accepts it.
+Every answer that is no success is `{"error": {"message", "type", "param", "code"}}`, also those to an unknown
+path (404) or another method (405); the message says what to change. Bodies may be gzipped
+(`Content-Encoding: gzip`), and large answers are where the client accepts it. Integers are written without a
+fraction: `1`, not `1.0`.
 
 With `"stream": true`, post each event of the generate server's stream as `generate_chunk`, with the
 `stream_state` of the last answer (null first), and get a chunk of the OpenAI stream; or post several as
@@ -72,7 +74,7 @@ class _Operation(NamedTuple):
     """Any one of these."""
     answers: tuple[type[WireModel], ...]
     events: tuple[type[WireModel], ...] = ()
-    """What is sent as server-sent events, if the client accepts those."""
+    """What is the data of server-sent events, if the client accepts those."""
     examples: Any = None
     """Name → request."""
 
@@ -115,7 +117,7 @@ _RELAYED: Final = {
     ("/v1/chat/completions/derender/relay", "post"): _Operation(
         (ChatRelayRequest,),
         (ChatCompletion,),
-        (ChatCompletionChunk,),
+        (ChatCompletionChunk, ErrorResponse),
         {
             "complete": {"generate_request": _GENERATE, "chat_request": _MESSAGES},
             "streamed": {"generate_request": _GENERATE, "chat_request": {**_MESSAGES, "stream": True}},
@@ -124,7 +126,7 @@ _RELAYED: Final = {
     ("/v1/completions/derender/relay", "post"): _Operation(
         (CompletionRelayRequest,),
         (TextCompletion,),
-        (TextCompletionChunk,),
+        (TextCompletionChunk, ErrorResponse),
         {
             "complete": {"generate_request": _GENERATE},
             "streamed": {"generate_request": _GENERATE, "completion_request": {"stream": True}},
@@ -133,23 +135,27 @@ _RELAYED: Final = {
     ("/v1/chat/completions", "post"): _Operation(
         (ClientChatRequest,),
         (ChatCompletion,),
-        (ChatCompletionChunk,),
+        (ChatCompletionChunk, ErrorResponse),
         {"complete": _MESSAGES, "streamed": {**_MESSAGES, "stream": True}},
     ),
     ("/v1/completions", "post"): _Operation(
         (ClientCompletionRequest,),
         (TextCompletion,),
-        (TextCompletionChunk,),
+        (TextCompletionChunk, ErrorResponse),
         {"complete": {"prompt": "Once"}, "streamed": {"prompt": "Once", "stream": True}},
     ),
 }
 """The same of the routes that relay, of which an application has none, some or all."""
+_EVENT_NAMES: Final = {StreamState: "stream_state"}
+"""What is no message."""
+_DONE: Final = {"type": "object", "required": ["data"], "properties": {"data": {"const": "[DONE]"}}}
+"""The event that ends a stream."""
 _ALSO: Final = (ChatLogprobs, CompletionLogprobs, ErrorResponse)
 """What the others refer to, or every operation answers with."""
 _ERRORS: Final = {
     "400": "Malformed, or out of bounds.",
     "404": "No such model.",
-    "413": "The body is too large.",
+    "413": "The body is too large, or the answer is more than Lambda returns.",
     "415": "A content encoding other than gzip.",
     "500": "A fault of derender's own.",
 }
@@ -181,7 +187,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         described = document["paths"][path][method]
         content = {"application/json": _schema(operation.answers)}
         if operation.events:
-            content[EVENT_STREAM] = _schema(operation.events)
+            content[EVENT_STREAM] = {"schema": {"anyOf": [*map(_event, operation.events), _DONE]}}
         described["responses"]["200"]["content"] = content
         if operation.requests:
             body = {**_schema(operation.requests), "examples": _named(operation.examples)}
@@ -198,8 +204,25 @@ def describe(app: FastAPI) -> dict[str, Any]:
 
 
 def _schema(models: tuple[type[WireModel], ...]) -> dict[str, Any]:
-    options = [{"$ref": f"#/components/schemas/{model.__name__}"} for model in models]
+    options = [_reference(model) for model in models]
     return {"schema": options[0] if len(options) == 1 else {"anyOf": options}}
+
+
+def _reference(model: type[WireModel]) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+def _event(model: type[WireModel]) -> dict[str, Any]:
+    """An event whose data is a model, as OpenAPI 3.2 describes events ("Server-Sent Event Streams")."""
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _reference(model)}
+    schema = {"type": "object", "required": ["data"], "properties": {"data": data}}
+    if model not in _EVENT_NAMES:
+        return schema
+    return {
+        **schema,
+        "required": ["data", "event"],
+        "properties": {"data": data, "event": {"const": _EVENT_NAMES[model]}},
+    }
 
 
 def _named(examples: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "handlers"), str(ROOT / "layers" / "tokenizer")]
 
-from tests.benchmarks import cold, compiling, parsing, streaming  # noqa: E402
+from tests.benchmarks import batch, cold, compiling, parsing, streaming  # noqa: E402
 from tests.benchmarks.cold import TOKENS, Row, show  # noqa: E402
 from tests.benchmarks.runtime import CHAT, http_event  # noqa: E402
 
@@ -159,7 +159,7 @@ def request_rows(rounds: int) -> list[Row]:
 
     plain = {"request_id": "r", "choices": [{"index": 0, "token_ids": token_ids, "finish_reason": "stop"}]}
     plain_event = http_event(CHAT, orjson.dumps({"generate_response": plain, "chat_request": {}}).decode())
-    (ours,) = in_turns(rounds * 10, lambda: handler(plain_event, None))  # type: ignore[arg-type]
+    (ours,) = in_turns(rounds * 10, lambda: handler(plain_event, None))
     rows = [
         Row(
             f"{TOKENS} tokens, no logprobs",
@@ -173,13 +173,13 @@ def request_rows(rounds: int) -> list[Row]:
     for name, path, request in cases:
         body = orjson.dumps(request)
         posted = http_event(path, body.decode())
-        response = handler(posted, None)  # type: ignore[arg-type]
+        response = handler(posted, None)
         answer = orjson.loads(response["body"])
         if response["statusCode"] != 200:
             raise SystemExit(f"{name}: {answer}")
         ours, theirs = in_turns(
             rounds * 2,
-            lambda posted=posted: handler(posted, None),  # type: ignore[misc, arg-type]
+            lambda posted=posted: handler(posted, None),  # type: ignore[misc]
             lambda body=body, answer=answer: (orjson.loads(body), orjson.dumps(answer)),  # type: ignore[misc]
         )
         sizes = f"{len(body) / 1e6:.2f} MB in, {len(response['body'].encode()) / 1e6:.2f} MB out"
@@ -221,6 +221,7 @@ def main() -> None:
         *request_rows(options.rounds),
         *parsing.rows(options.rounds, qwen3[0], in_turns),
         *streaming.rows(options.rounds, qwen3[0]),
+        *batch.rows(options.rounds),
         *compiling.rows(ROOT / ".cache" / "tokenizers"),
     ]
     if options.json:

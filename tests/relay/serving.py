@@ -22,6 +22,8 @@ from .upstream import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from derender.observing import Observe
+
 CHAT: Final = "/v1/chat/completions"
 COMPLETIONS: Final = "/v1/completions"
 RELAY: Final = "/derender/relay"
@@ -34,13 +36,21 @@ PROMPT: Final = [151_644, 872, 198, 13_048, END, 198, 151_644, 77_091, 198]
 class RelayServer:
     """The relay under uvicorn."""
 
-    def __init__(self, environment: Mapping[str, str], *, keep_alive: float, max_body_bytes: int) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        *,
+        keep_alive: float,
+        max_body_bytes: int,
+        observe: Observe | None = None,
+    ) -> None:
         settings = Settings.from_environment(environment)
         assert settings.relay is not None
         app = create_app(
             load_models(settings),
             max_body_bytes=max_body_bytes,
             relay=replace(settings.relay, keep_alive=keep_alive),
+            observe=observe,
         )
         # With the parser that is deployed, also where a faster one is installed.
         config = uvicorn.Config(

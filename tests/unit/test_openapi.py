@@ -136,8 +136,12 @@ def test_answers_and_errors_are_described(document: dict[str, Any], path: str) -
 
 
 def targets(document: dict[str, Any], schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a schema, or any one of several, refers to."""
-    return [resolve(document, option["$ref"]) for option in schema.get("anyOf", [schema])]
+    """What a schema, or any one of several, refers to; of events, what their data are."""
+    return [
+        resolve(document, ref)
+        for option in schema.get("anyOf", [schema])
+        for ref in (value_at(option, place) for place in places(option) if place and place[-1] == "$ref")
+    ]
 
 
 @pytest.mark.parametrize("path", REQUESTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,11 +37,18 @@ class Parsers:
         tools: The tool-call format.
         reasoning: The reasoning format.
         grammar: Name of a tool that must be called, `ANY_TOOL`, or nothing → the formats, ready to run.
+        names: What the parsers are called.
     """
 
     tools: Format | None
     reasoning: Format | None
     grammar: Callable[[str], Grammar]
+    names: tuple[str, ...]
+
+    @cached_property
+    def markers(self) -> frozenset[str]:
+        """The texts of the markers that the formats have."""
+        return frozenset(marker for each in (self.tools, self.reasoning) if each for marker in each.markers)
 
     @property
     def ids(self) -> Ids:
@@ -143,7 +150,8 @@ def load_parsers(
         return compile_grammar(vocabulary, tools, reasoning, bare)
 
     grammar("")
-    return Parsers(tools, reasoning, grammar)
+    names = tuple(dict.fromkeys(name for name in (tool_call_parser, reasoning_parser) if name is not None))
+    return Parsers(tools, reasoning, grammar, names)
 
 
 def _format(

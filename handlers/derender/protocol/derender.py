@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, NonNegativeInt, StringConstraints, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, NonNegativeInt, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
 
 from .base import Json, TokenCount, WireModel
 from .generate import GenerateResponse
@@ -24,9 +25,35 @@ def _listed(value: Any) -> Any:
 
 StopString = Annotated[str, StringConstraints(min_length=1)]
 
+_NULL: Final = {"type": "null"}
+_ABOUT: Final = frozenset({"default", "description", "examples", "title"})
+"""What a schema says besides of which form a value is."""
+
+
+def _exactly_a_boolean(value: Any) -> Any:
+    """Refuse 0, which is equal to false."""
+    if not isinstance(value, bool):
+        raise PydanticCustomError("boolean", "Input should be false")
+    return value
+
+
+Whole = Annotated[Literal[False], BeforeValidator(_exactly_a_boolean)]
+"""`stream`, where there is none."""
+
+
+def _or_null(schema: dict[str, Any]) -> None:
+    """Say of the schema of a model that its fields may be null."""
+    for field in schema["properties"].values():
+        form = {name: field.pop(name) for name in field.keys() - _ABOUT}
+        options = form.get("anyOf", [form])
+        if form:
+            field["anyOf"] = options if _NULL in options else [*options, _NULL]
+
 
 class ClientRequest(WireModel):
     """What derender reads of the request that the client sent. All else in it is accepted and ignored."""
+
+    model_config = ConfigDict(json_schema_extra=_or_null)
 
     model: Json = Field(
         default=None, description="What the client calls the model; counts where the request names none."
@@ -137,7 +164,7 @@ class CompletionRequest(ClientRequest):
 class ChatDerenderRequest(WireModel):
     """A complete generation, to become a chat completion."""
 
-    stream: Literal[False] = Field(default=False, description="`false`: a complete generation.")
+    stream: Whole = Field(default=False, description="`false`: a complete generation.")
     model: str | None = Field(default=None, description="Name of the model; the default one if not given.")
     generate_response: GenerateResponse = Field(description="What the generate server returned.")
     prompt_tokens: TokenCount | None = Field(
@@ -163,7 +190,7 @@ class ChatDerenderRequest(WireModel):
 class CompletionDerenderRequest(WireModel):
     """Complete generations, one for each prompt, to become one text completion."""
 
-    stream: Literal[False] = Field(default=False, description="`false`: a complete generation.")
+    stream: Whole = Field(default=False, description="`false`: a complete generation.")
     model: str | None = Field(default=None, description="Name of the model; the default one if not given.")
     generate_responses: list[GenerateResponse] = Field(
         description="What the generate server returned, one for each prompt. Must not be empty."

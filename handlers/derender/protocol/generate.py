@@ -47,13 +47,16 @@ class LogprobEntry(LogprobCandidate, frozen=True, gc=False):
 
 
 _CANDIDATE_SCHEMA: Final[dict[str, Any]] = {
-    "token_id": {"type": "integer", "minimum": 0, "description": "The token's id (vLLM 0.30 and later)."},
+    "token_id": {
+        "anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}],
+        "description": "The token's id (vLLM 0.30 and later).",
+    },
     "token": {
-        "type": "string",
+        "anyOf": [{"type": "string"}, {"type": "null"}],
         "description": "`token_id:N` (vLLM 0.24 to 0.29). Anything else is passed on unchanged.",
     },
     "logprob": {"type": "number", "description": "Natural logarithm of the probability."},
-    "rank": {"type": "integer", "description": "Rank among all tokens; accepted, not used."},
+    "rank": {"description": "Rank among all tokens; accepted, not used.", "examples": [1]},
     "bytes": {
         "anyOf": [
             {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 255}},
@@ -70,9 +73,14 @@ _ENTRIES_SCHEMA: Final[dict[str, Any]] = {
         "properties": {
             **_CANDIDATE_SCHEMA,
             "top_logprobs": {
-                "type": "array",
+                "anyOf": [
+                    {
+                        "type": "array",
+                        "items": {"type": "object", "required": ["logprob"], "properties": _CANDIDATE_SCHEMA},
+                    },
+                    {"type": "null"},
+                ],
                 "description": "Candidates in the engine's order: the sampled token, then by rank.",
-                "items": {"type": "object", "required": ["logprob"], "properties": _CANDIDATE_SCHEMA},
             },
         },
     },
@@ -136,7 +144,10 @@ class GenerateChoice(WireModel):
     weight_versions: Json = Field(default=None, description="Passed on.")
 
 
-PromptLogprobs = dict[Annotated[str, StringConstraints(pattern="^[0-9]{1,10}$")], dict[str, Json]] | None
+_TokenId = Annotated[str, StringConstraints(pattern="^[0-9]{1,10}$")]
+PromptLogprobs = (
+    Annotated[dict[_TokenId, dict[str, Json]], Field(json_schema_extra={"additionalProperties": False})] | None
+)
 """For one prompt token null, or token id → `{logprob, rank, decoded_token}`."""
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["read", "read_either"]
 
 _SHOWN_ERRORS: Final = 5
+_FAULTS: Final = frozenset({"assertion_error", "value_error"})
+"""What pydantic makes of errors of validators, which have none of these for clients."""
 _UNION_BRANCHES: Final = frozenset({"int", "constrained-int", "str"})
 """What pydantic adds to a field's place to tell the types it may have apart."""
 
@@ -63,8 +65,9 @@ def read_either(complete: type[ModelT], streamed: type[OtherT], body: bytes) -> 
 
 
 def _parsed(models: tuple[type[WireModel], ...], body: bytes) -> Any:
+    decoder = _decoder(models)
     try:
-        return _decoder(models).decode(body)
+        return decoder.decode(body)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `$")
         field = path.rstrip("`").replace("[", ".").replace("]", "").removeprefix(".") or "body"
@@ -130,6 +133,8 @@ def _invalid_request(error: ValidationError) -> InvalidRequest:
     """Name the fields that failed validation, without their values."""
     problems = []
     for problem in error.errors(include_url=False, include_input=False):
+        if problem["type"] in _FAULTS:
+            raise problem["ctx"]["error"]
         field = _place(problem["loc"])
         problems.append((field or "body", problem["msg"]))
     message = "; ".join(f"{field}: {text}" for field, text in problems[:_SHOWN_ERRORS])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import Field, NonNegativeInt, model_validator
+from pydantic import ConfigDict, Field, NonNegativeInt, model_validator
 from pydantic_core import PydanticCustomError
 
 from .base import Json, TokenCount, WireModel
@@ -36,6 +36,15 @@ class StreamState(WireModel):
 
 class StreamRequest(WireModel):
     """What streamed requests have in common: some more of a generation, to become chunks of a stream."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["generate_chunk"], "properties": {"generate_chunk": {"type": "object"}}},
+                {"required": ["generate_chunks"], "properties": {"generate_chunks": {"type": "array"}}},
+            ]
+        }
+    )
 
     stream: Literal[True] = Field(description="`true`: some more of a generation.")
     model: str | None = Field(default=None, description="Name of the model; the default one if not given.")

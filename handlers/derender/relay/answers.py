@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from anyio import current_time, move_on_after
 
-from ..errors import BadGateway, DerenderError, GatewayTimeout, unexpected
+from ..errors import BadGateway, DerenderError, GatewayTimeout, UpstreamLost, unexpected
 from ..events import DONE, event
+from ..facts import chunk_outcomes, parsed, shown_id
+from ..observing import Facts
 from ..protocol.generate import GenerateResponse
 from ..protocol.openai import ChatCompletionChunk, TextCompletionChunk
 from ..protocol.reading import read
@@ -132,6 +135,7 @@ class StreamPlan(Generic[ChunkT]):
         client: What the client asked.
         created: Unix time in seconds.
         prepare: Makes the prompts.
+        observed: Whether anybody asks for facts.
     """
 
     asking: Asking
@@ -139,6 +143,7 @@ class StreamPlan(Generic[ChunkT]):
     client: ClientRequest
     created: int
     prepare: Prepare
+    observed: bool = False
 
 
 class StreamedAnswer(Generic[ChunkT]):
@@ -150,6 +155,7 @@ class StreamedAnswer(Generic[ChunkT]):
         self._generations: list[RelayedGeneration[ChunkT]] = []
         self._progress: list[Progress] = []
         self._unsent: list[list[bytes]] = []
+        self._outcomes: Counter[str] = Counter()
 
     async def produce(self, emit: Emit) -> None:
         """Make all events: of all prompts at once, as they come.
@@ -178,6 +184,23 @@ class StreamedAnswer(Generic[ChunkT]):
         except Exception as error:
             unexpected(error)  # the client is told of a fault already
         return left
+
+    def facts(self) -> Facts:
+        """What is known of the answer by now."""
+        generation = self._plan.generation
+        facts = Facts(model=generation.name, streamed=True)
+        if self._generations:
+            choices = [choice for each in self._progress for choice in each.state.choices.values()]
+            facts |= Facts(
+                completion_id=shown_id(self._generations[0].request_id),
+                prompt_tokens=sum(len(each.token_ids) for each in self._generations),
+                completion_tokens=sum(each.received for each in self._progress),
+                choices=sum(choice.finished for choice in choices),
+                candidates=sum(each.candidates for each in self._progress),
+            )
+        if generation.parser is not None and generation.model.parsers is not None:
+            facts |= parsed(generation.model.parsers, self._outcomes)
+        return facts
 
     def _relayed(self, prompts: Sequence[Prompt]) -> list[RelayedGeneration[ChunkT]]:
         relayed: list[RelayedGeneration[ChunkT]] = []
@@ -211,7 +234,7 @@ class StreamedAnswer(Generic[ChunkT]):
                     await self._follow(place, events, emit, patience)
             relayed, progress = self._generations[place], self._progress[place]
             if not has_ended(relayed, progress):
-                raise BadGateway("the generate server ended its answer before its choices had ended")
+                raise UpstreamLost("the generate server ended its answer before its choices had ended")
         chunks, self._progress[place] = stop(relayed, progress)
         await self._emit(place, chunks, emit)
 
@@ -244,6 +267,11 @@ class StreamedAnswer(Generic[ChunkT]):
         return chunk, progress
 
     async def _emit(self, place: int, chunks: Sequence[ChunkT], emit: Emit) -> None:
+        parsers = self._plan.generation.model.parsers
+        if self._plan.observed and parsers is not None:
+            first, choices = self._generations[place].first_choice, self._progress[place].state.choices
+            for chunk in chunks:
+                self._outcomes.update(chunk_outcomes(parsers.markers, chunk, choices, first_choice=first))
         # What another generation's fault keeps from being sent is sent in the end.
         unsent = self._unsent[place]
         unsent += map(event, chunks)
@@ -260,7 +288,9 @@ def _response(content: bytes, prompt: Prompt) -> GenerateResponse:
     try:
         response = read(GenerateResponse, content)
     except DerenderError as error:
-        raise BadGateway(f"the generate server's answer is no generate response: {error.message}") from None
+        raise BadGateway(
+            "the generate server's answer is no generate response", quoting=error.message
+        ) from None
     if len(response.choices) != prompt.choices:
         raise BadGateway(
             f"the generate server answered with {len(response.choices)} choices, not with {prompt.choices}"
@@ -277,5 +307,5 @@ def _logged(upstream: Upstream) -> Iterator[None]:
     try:
         yield
     except (BadGateway, GatewayTimeout) as fault:
-        logger.warning("upstream %s: %s", upstream.name, fault.message)
+        logger.warning("upstream %s: %s", upstream.name, fault.unquoted)
         raise

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import httpx
 
 from .. import __version__
-from ..errors import BadGateway, GatewayTimeout
+from ..errors import BadGateway, GatewayTimeout, UpstreamFailed, UpstreamLost, UpstreamUnreachable
 from ..events import EVENT_STREAM
+from ..request_ids import HEADER, REQUEST_ID
 from .event_stream import EventReader
 from .refusals import refusal_of_body
 
@@ -116,6 +117,9 @@ async def _asking(client: httpx.AsyncClient, ask: Ask, accept: str) -> AsyncIter
         ("accept-encoding", "identity"),
         ("content-type", "application/json"),
     ]
+    request_id = REQUEST_ID.get()
+    if request_id is not None:
+        headers.append((HEADER, request_id))
     # How long a connection may take to make is the client's.
     timeout = httpx.Timeout(ask.timeout, connect=client.timeout.connect, pool=None)
     url = upstream.url + ask.path
@@ -127,7 +131,7 @@ async def _asking(client: httpx.AsyncClient, ask: Ask, accept: str) -> AsyncIter
                 retry_after=response.headers.get("retry-after"),
                 secrets=upstream.secrets,
             )
-            raise refused or BadGateway(f"{ask.service} answered with status {response.status_code}")
+            raise refused or UpstreamFailed(f"{ask.service} answered with status {response.status_code}")
         yield response
 
 
@@ -150,8 +154,8 @@ def _faults(ask: Ask) -> Iterator[None]:
         what = "could not be reached in time" if isinstance(error, httpx.ConnectTimeout) else "is silent"
         raise GatewayTimeout(f"{ask.service} {what}") from None
     except httpx.ConnectError:
-        raise BadGateway(f"{ask.service} can't be reached") from None
+        raise UpstreamUnreachable(f"{ask.service} can't be reached") from None
     except httpx.DecodingError:
         raise BadGateway(f"the answer of {ask.service} is not encoded as it says") from None
     except httpx.RequestError:
-        raise BadGateway(f"the connection to {ask.service} was lost") from None
+        raise UpstreamLost(f"the connection to {ask.service} was lost") from None

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..model import ServedModel
-    from ..protocol.base import WireModel
     from ..protocol.generate import GenerateResponse
+    from ..protocol.openai import ChatCompletion, TextCompletion
     from .answers import Prompt
     from .requests import ClientRequest, RelayRequest
 
@@ -70,7 +70,7 @@ class Endpoint:
     several: bool
     check: Callable[[str, Any, ServedModel], None]
     generation: Callable[[ServedModel, str, str, Any], Any]
-    derender: Callable[[Whole], WireModel]
+    derender: Callable[[Whole], ChatCompletion | TextCompletion]
 
 
 def _check_chat(path: str, client: ClientChatRequest | None, model: ServedModel) -> None:
@@ -85,7 +85,7 @@ def _check_completion(path: str, client: ClientCompletionRequest | None, _: Serv
         raise BadRequest("an answer can't begin with its prompt; leave echo out", param=f"{path}.echo")
 
 
-def _chat_answer(whole: Whole) -> WireModel:
+def _chat_answer(whole: Whole) -> ChatCompletion:
     ((prompt,), (response,)) = whole.prompts, whole.responses
     request = ChatDerenderRequest(
         model=whole.name,
@@ -97,7 +97,7 @@ def _chat_answer(whole: Whole) -> WireModel:
     return derender_chat(request, whole.model, whole.created, unseen_stops=True)
 
 
-def _completion_answer(whole: Whole) -> WireModel:
+def _completion_answer(whole: Whole) -> TextCompletion:
     request = CompletionDerenderRequest(
         model=whole.name,
         generate_responses=list(whole.responses),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 import orjson
 
-from ..errors import BadGateway, DerenderError
+from ..errors import BadGateway, DerenderError, UpstreamFailed
+from ..facts import count_candidates
 from ..protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
 from ..protocol.openai import ChatCompletionChunk, TextCompletionChunk, Usage
 from ..protocol.reading import read
@@ -74,6 +75,8 @@ class Progress(NamedTuple):
     """What the generate server counted."""
     last: GenerateChunk = GenerateChunk.model_construct(choices=[])
     """What came besides choices, at the end."""
+    candidates: int = 0
+    """How many logprob candidates came."""
 
     @property
     def received(self) -> int:
@@ -108,7 +111,11 @@ def advance(
     usage = progress.usage
     if chunk.usage is not None and (not chunk.choices or generation.count == 1):
         usage = chunk.usage
-    progress = progress._replace(usage=usage, upstream_id=progress.upstream_id or chunk.request_id)
+    progress = progress._replace(
+        usage=usage,
+        upstream_id=progress.upstream_id or chunk.request_id,
+        candidates=progress.candidates + count_candidates(chunk.choices),
+    )
     if not chunk.choices:
         return None, progress._replace(last=chunk)
     (choice,) = chunk.choices
@@ -201,7 +208,7 @@ def _checked(
         check_order(progress.state, [CheckedChunk(own, None)], [_PATH], generation.model.limits)
     except DerenderError as error:
         raise _reported(data, relayed.secrets) or BadGateway(
-            f"the generate server sent what can't be derendered: {error.message}"
+            "the generate server sent what can't be derendered", quoting=error.message
         ) from None
     if chunk.request_id is not None and progress.upstream_id not in (None, chunk.request_id):
         raise BadGateway("the generate server sent an event of another generation")
@@ -220,7 +227,7 @@ def _reported(data: bytes, secrets: Sequence[str]) -> DerenderError | None:
         return None
     error = content["error"]
     code = error.get("code") if isinstance(error, dict) else None
-    return refusal(code, content, secrets=secrets) or BadGateway("the generate server reported an error")
+    return refusal(code, content, secrets=secrets) or UpstreamFailed("the generate server reported an error")
 
 
 def _final(index: int, reason: str) -> CheckedChunk:

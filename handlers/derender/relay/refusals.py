@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from ..errors import UpstreamRefusal
+from ..errors import UpstreamBusy, UpstreamRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +18,8 @@ __all__ = ["refusal", "refusal_of_body"]
 MAX_MESSAGE: Final = 1000
 """Characters of a message that is passed on."""
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+", re.IGNORECASE)
+_PATH: Final = re.compile(r"(?<![\w.<])(?:~|[A-Za-z]:)?[/\\](?:[\w.@+-]+[/\\])+[\w.@+-]*")
+"""Of a file: of one part alone it might be anything."""
 _STACK_TRACE: Final = re.compile(r"Traceback \(|\bFile .*\bline \d")
 _RETRY_AFTER: Final = re.compile(r"[0-9]{1,9}|[A-Za-z]{3}, [0-9A-Za-z :]{10,30}GMT")
 
@@ -57,10 +59,11 @@ def refusal(
     if message is None or _STACK_TRACE.search(message) or any(secret in message for secret in secrets):
         message = "the upstream refused the request and gave no reason"
     else:
-        message = _URL.sub("(URL)", message)[:MAX_MESSAGE]
+        message = _PATH.sub("(path)", _URL.sub("(URL)", message))[:MAX_MESSAGE]
     if retry_after is not None and not _RETRY_AFTER.fullmatch(retry_after):
         retry_after = None
-    return UpstreamRefusal(HTTPStatus(status), message, retry_after=retry_after)
+    kind = UpstreamBusy if status == HTTPStatus.TOO_MANY_REQUESTS else UpstreamRefusal
+    return kind(HTTPStatus(status), message, retry_after=retry_after)
 
 
 def _message(content: Any) -> str | None:

@@ -33,7 +33,7 @@ FINAL_ONLY: Final = 2
 
 
 class StreamOptions(WireModel):
-    """What else a stream is to hold."""
+    """Options of a stream."""
 
     include_usage: bool | None = Field(default=None, description="A chunk of usage at the end.")
     continuous_usage_stats: bool | None = Field(default=None, description="Usage in every chunk, too.")

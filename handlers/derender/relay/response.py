@@ -9,6 +9,7 @@ from anyio import EndOfStream, create_memory_object_stream, create_task_group, m
 from starlette.responses import Response
 
 from ..events import EVENT_STREAM, KEEP_ALIVE, STREAM_HEADERS, event
+from ..observing import note_fault
 from .concurrency import fault_in, while_connected
 
 if TYPE_CHECKING:
@@ -58,11 +59,11 @@ class EventStreamResponse(Response):
         self._source = source
         self._keep_alive = keep_alive
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response (ASGI)."""
-        await while_connected(receive, lambda: self._respond(send))
+        await while_connected(receive, lambda: self._respond(scope, send))
 
-    async def _respond(self, send: Send) -> None:
+    async def _respond(self, scope: Scope, send: Send) -> None:
         started = False
         fault: DerenderError | None = None
         # Nothing is kept in it: who sends waits until it is received.
@@ -85,6 +86,7 @@ class EventStreamResponse(Response):
         if fault is not None:
             if not started:
                 raise fault
+            note_fault(scope, fault)
             for content in (*self._source.left(), event(fault.envelope)):
                 await _send_body(send, content)
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -15,7 +15,9 @@ from starlette.requests import ClientDisconnect
 from ..body import read_body
 from ..errors import BadGateway, DerenderError
 from ..events import dumps
+from ..facts import complete_facts
 from ..limits import check_count, check_prompt_token_ids
+from ..observing import Facts, is_observed, note
 from ..protocol.reading import read
 from .answers import Asking, Prompt, StreamedAnswer, StreamPlan, generated, rendered
 from .client import open_client
@@ -147,7 +149,9 @@ class _Relaying:
             try:
                 return _prompts(requests, client, "generate_request", model.limits)
             except DerenderError as error:
-                raise BadGateway(f"the render service's answer can't be relayed: {error.message}") from None
+                raise BadGateway(
+                    "the render service's answer can't be relayed", quoting=error.message
+                ) from None
 
         return await self._answer(request, asked, prepare)
 
@@ -160,20 +164,29 @@ class _Relaying:
         asking = self._asking(request, asked)
         if asked.client.stream:
             generation = self.endpoint.generation(asked.model, asked.name, asked.path, asked.client)
-            plan = StreamPlan(asking, generation, asked.client, created, prepare)
-            return EventStreamResponse(StreamedAnswer(plan), relay.keep_alive)
+            observed = is_observed(request.scope)
+            answer = StreamedAnswer(
+                StreamPlan(asking, generation, asked.client, created, prepare, observed=observed)
+            )
+            note(request.scope, answer.facts)
+            return EventStreamResponse(answer, relay.keep_alive)
+        note(request.scope, lambda: Facts(model=asked.name))
         response = Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
 
         async def work() -> None:
             nonlocal response
             prompts = await prepare()
+            note(request.scope, lambda: Facts(prompt_tokens=sum(len(each.token_ids) for each in prompts)))
             responses = await generated(asking, prompts, limit)
             whole = Whole(asked.model, asked.name, asked.client, prompts, responses, created)
             try:
-                content = dumps(self.endpoint.derender(whole))
+                content = self.endpoint.derender(whole)
             except DerenderError as error:
-                raise BadGateway(f"the generate server's answer can't be derendered: {error.message}") from None
-            response = Response(content, media_type="application/json")
+                raise BadGateway(
+                    "the generate server's answer can't be derendered", quoting=error.message
+                ) from None
+            note(request.scope, lambda: complete_facts(asked.model, responses, content))
+            response = Response(dumps(content), media_type="application/json")
 
         await while_connected(request.receive, work)
         return response

@@ -25,7 +25,7 @@ _LEAST_SECRET: Final = 8
 _OWN_HEADERS: Final = frozenset(
     {
         *("accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type"),
-        *("te", "trailer", "transfer-encoding", "upgrade"),
+        *("te", "trailer", "transfer-encoding", "upgrade", "x-request-id"),
     }
 )
 """What the relay says itself, of how it asks and reads."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..protocol.derender import ClientRequest
     from ..protocol.stream import StreamRequest, StreamState
     from .generation import Generation
+    from .state import GenerationState
 
 __all__ = ["Derendered", "derender_chunks"]
 
@@ -31,6 +32,8 @@ class Derendered(NamedTuple, Generic[ChunkT]):
     """To be sent with the next chunks."""
     finished: bool
     """Whether the generation has ended."""
+    generation: GenerationState
+    """Where it is: what the state says, open."""
 
 
 def derender_chunks(
@@ -69,4 +72,4 @@ def derender_chunks(
         answer, state = generation.derender(state, each)
         answers.append(answer)
     sealed = seal_state(model.seal, generation.endpoint, generation.parser, state)
-    return Derendered(answers, sealed, generation.finished(state))
+    return Derendered(answers, sealed, generation.finished(state), state)

@@ -1,0 +1,118 @@
+"""The OpenAPI document is true of the function, whatever is sent to it."""
+
+from __future__ import annotations
+
+import base64
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+import schemathesis
+from requests.adapters import BaseAdapter
+from urllib3 import HTTPResponse
+
+from derender.app import create_app
+from derender.events import EVENT_STREAM
+from derender.model import Models
+
+from ..benchmarks.runtime import CHAT, http_event
+from ..fuzzing import FUZZED, JsonSession, check
+from .in_process import started
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .in_process import Function
+
+    Case = schemathesis.Case[Any]
+
+URL = "http://localhost"
+DOCUMENT = create_app(Models((), None), max_body_bytes=1).openapi()
+SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
+
+
+class Gateway(BaseAdapter):
+    """Passes requests on to a function, as an HTTP API does."""
+
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self._function = function
+
+    def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
+        """Answer a request."""
+        url = urlsplit(request.url)
+        content = request.body or b""
+        assert isinstance(content, (bytes, str))
+        event = http_event(
+            str(url.path),
+            base64.b64encode(content.encode() if isinstance(content, str) else content).decode(),
+            method=str(request.method),
+            headers={name.lower(): str(value) for name, value in request.headers.items()},
+            base64=True,
+        )
+        event["rawQueryString"] = url.query
+        answer = self._function(event)
+        body = base64.b64decode(answer["body"]) if answer["isBase64Encoded"] else answer["body"].encode()
+        response = requests.Response()
+        response.status_code = int(answer["statusCode"])
+        response.headers.update(answer["headers"])
+        response.raw = HTTPResponse(
+            BytesIO(body), answer["headers"], response.status_code, preload_content=False
+        )
+        response.request = request
+        response.url = str(request.url)
+        response.reason = ""
+        return response
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[requests.Session]:
+    with started() as function, JsonSession("application/json", EVENT_STREAM) as session:
+        session.mount(URL, Gateway(function))
+        yield session
+
+
+@SCHEMA.parametrize()
+@FUZZED
+def test_every_answer_is_as_documented(case: Case, session: requests.Session) -> None:
+    check(case, session, URL)
+
+
+def test_the_document_is_the_one_that_the_function_serves(session: requests.Session) -> None:
+    assert session.get(f"{URL}/openapi.json").json() == DOCUMENT
+
+
+def test_every_operation_is_tried() -> None:
+    tried = {(path, method) for path in SCHEMA for method in SCHEMA[path]}
+    assert tried == {(path, method) for path, item in DOCUMENT["paths"].items() for method in item}
+
+
+@pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/health", "/version", "/v1/models"])
+def test_what_can_be_read_is_there(session: requests.Session, path: str) -> None:
+    assert session.get(URL + path).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "LOCK"])
+def test_another_method_is_refused_in_the_envelope(session: requests.Session, method: str) -> None:
+    answer = session.request(method, URL + CHAT)
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "POST"
+    if method != "HEAD":
+        error = answer.json()["error"]
+        assert (error["code"], error["type"]) == (405, "MethodNotAllowedError")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize(
+    "path", ["/", "/v1", "/v1/chat/completions", "/v1/models/", "/docs/x", "//health", "/%2e%2e/x"]
+)
+def test_an_unknown_path_is_refused_in_the_envelope(session: requests.Session, method: str, path: str) -> None:
+    answer = session.request(method, URL + path)
+    assert answer.status_code == 404
+    error = answer.json()["error"]
+    assert (error["code"], error["type"]) == (404, "NotFoundError")

@@ -1,0 +1,132 @@
+"""What no client may ever see, and faults whose messages are full of it."""
+
+from __future__ import annotations
+
+import gc
+import re
+import sysconfig
+from collections import defaultdict
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Final
+
+from derender import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["CANARY", "KINDS", "MESSAGE", "SECRETS", "Faulty", "faulty_functions", "leaks"]
+
+CANARY: Final = "quixotic-marmalade"
+SECRETS: Final = {
+    name: f"{CANARY}-{number}"
+    for number, name in enumerate(
+        (
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+            "AWS_LAMBDA_FUNCTION_NAME",
+            "AWS_LAMBDA_LOG_GROUP_NAME",
+            "AWS_LAMBDA_LOG_STREAM_NAME",
+            "AWS_REGION",
+            "DERENDER_SERVICE",
+            "DERENDER_STATE_KEY",
+            "GPU_TOKEN",
+            "HOME",
+            "LAMBDA_TASK_ROOT",
+        )
+    )
+}
+"""An environment, of which nothing is to be seen."""
+
+_ROOT: Final = Path(__file__).parents[1]
+_PLACES: Final = (
+    str(_ROOT),
+    sysconfig.get_path("purelib"),
+    sysconfig.get_path("stdlib"),
+    "/opt/tokenizer",
+    "/var/task",
+    "site-packages",
+)
+_TRACES: Final = ("Traceback", 'File "', "File '", ".py", "object at 0x", "line 1, in ")
+_ERRORS: Final = re.compile(r"\b(?:[A-Z]\w*)?(?:Error|Exception|Warning|Interrupt|Exit)\b")
+_TOLD: Final = frozenset(
+    {
+        *("BadGatewayError", "BadRequestError", "GatewayTimeoutError", "InternalServerError", "NotFoundError"),
+        *("MethodNotAllowedError", "RateLimitError", "RequestTooLargeError", "ResponseTooLargeError"),
+        *("UnprocessableEntityError", "UnsupportedMediaTypeError", "Error"),
+        *errors.__all__,
+    }
+)
+"""The types that errors have in the envelope, the word, and what derender itself calls its errors."""
+
+MESSAGE: Final = (
+    f'{CANARY} Traceback (most recent call last):\n  File "{_ROOT}/handlers/derender/app.py", line 1, in f\n'
+    f"{sysconfig.get_path('purelib')} /var/task/api.py ValueError"
+)
+
+
+def leaks(text: str) -> list[str]:
+    """What a text holds that nobody may see."""
+    named = {name for name in _ERRORS.findall(text) if name not in _TOLD}
+    return [word for word in (CANARY, *_PLACES, *_TRACES) if word in text] + sorted(named)
+
+
+class ChimeraError(UnicodeDecodeError, KeyError, AssertionError, RecursionError):
+    """An error that is of many kinds: who catches one of them catches it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("utf-8", message.encode(), 0, 1, message)
+
+
+class PanicException(BaseException):
+    """An error that is no Exception, as those of the `tokenizers` library are."""
+
+
+KINDS: Final = (ChimeraError, PanicException)
+_RAISED: Final = "what is raised"
+"""A constant in the code of `_fault`, in whose place the error is put."""
+
+
+class Faulty:
+    """Functions that share their code, which can be made to raise."""
+
+    def __init__(self, code: CodeType, functions: Iterable[FunctionType]) -> None:
+        self.name = f"{code.co_filename}:{code.co_firstlineno} {code.co_qualname}"
+        self._code, self._functions = code, list(functions)
+
+    @contextmanager
+    def raising(self, kind: type[BaseException]) -> Iterator[None]:
+        """Have them raise an error that was caused by another, both with `MESSAGE`."""
+        error = kind(MESSAGE)
+        error.__cause__ = OSError(2, MESSAGE, MESSAGE)
+        constants = (error if each == _RAISED else each for each in _fault.__code__.co_consts)
+        code = _fault.__code__.replace(co_consts=(*constants,), co_freevars=self._code.co_freevars)
+        for function in self._functions:
+            function.__code__ = code
+        try:
+            yield
+        finally:
+            for function in self._functions:
+                function.__code__ = self._code
+
+
+def _fault(*_: object, **__: object) -> None:
+    error: Any = "what is raised"
+    raise error
+
+
+def faulty_functions(folders: Iterable[Path]) -> list[Faulty]:
+    """Every function that there is now, closures and methods too, of some folders or files.
+
+    It is by their code that they raise, so that it does not matter who else holds them by which name.
+    """
+    places = tuple(map(str, folders))
+    gc.unfreeze()  # what is frozen is not found
+    found: dict[CodeType, list[FunctionType]] = defaultdict(list)
+    for item in gc.get_objects():
+        if isinstance(item, FunctionType) and item.__code__.co_filename.startswith(places):
+            found[item.__code__].append(item)
+    ordered = sorted(found.items(), key=lambda each: (each[0].co_filename, each[0].co_firstlineno))
+    return [Faulty(code, functions) for code, functions in ordered]

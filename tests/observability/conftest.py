@@ -1,0 +1,201 @@
+"""Functions that are observed: what they do, and what is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import subprocess
+import sys
+import warnings
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import IO, TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from mangum import Mangum
+
+import observability
+from derender.app import create_app
+from derender.layer import load_models
+from derender.request_ids import REQUEST_ID
+from derender.settings import Settings
+
+from ..benchmarks.runtime import HANDLERS
+from ..relay.serving import RelayServer
+from ..relay.upstream import UpstreamServer, wait_until
+from ..unit.support import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from derender.model import Models
+    from derender.observing import Observation, Observe
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Functions take over all logging of their process, in which nobody else has set it up."""
+    for name in ("uvicorn", "uvicorn.error"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+    root = logging.getLogger()
+    loggers = {each: each.level for each in (root, logging.getLogger("derender"))}
+    handlers, raising, showing = list(root.handlers), logging.raiseExceptions, warnings.showwarning
+    yield
+    root.handlers[:] = handlers
+    for logger, level in loggers.items():
+        logger.setLevel(level)
+    logging.raiseExceptions, warnings.showwarning = raising, showing
+
+
+@pytest.fixture(autouse=True)
+def _no_invocation() -> None:
+    """No invocation of another test goes on."""
+    REQUEST_ID.set(None)
+    observability.INVOCATION.set(observability.Invocation())
+
+
+@dataclass
+class Observed:
+    """What an observer was told."""
+
+    all: list[Observation] = field(default_factory=list)
+
+    def __call__(self, observation: Observation) -> None:
+        self.all.append(observation)
+
+    @property
+    def only(self) -> Observation:
+        """The only observation so far. Servers make it before the client has read the last byte."""
+        wait_until(lambda: bool(self.all))
+        (observation,) = self.all
+        return observation
+
+
+@cache
+def models(**settings: str) -> Models:
+    """The bundled vocabulary."""
+    return load_models(
+        Settings.from_environment({f"DERENDER_{name.upper()}": text for name, text in settings.items()})
+    )
+
+
+@pytest.fixture
+def observed() -> Observed:
+    return Observed()
+
+
+@pytest.fixture(scope="session")
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def api(observed: Observed, loop: asyncio.AbstractEventLoop) -> Client:
+    """The application behind Mangum, observed."""
+    return client(loop, observed)
+
+
+def client(loop: asyncio.AbstractEventLoop, observe: Observe | None, **settings: str) -> Client:
+    """The application behind Mangum, with an observer."""
+    asyncio.set_event_loop(loop)
+    app = create_app(models(**settings), max_body_bytes=1 << 20, observe=observe)
+    return Client(Mangum(app, lifespan="off"), loop)
+
+
+@pytest.fixture(scope="session")
+def upstream_server() -> Iterator[UpstreamServer]:
+    with UpstreamServer() as server:
+        yield server
+
+
+@pytest.fixture
+def upstream(upstream_server: UpstreamServer) -> UpstreamServer:
+    """The generate server, which is the render service too. Nothing was asked of it."""
+    upstream_server.forget()
+    return upstream_server
+
+
+@dataclass
+class Relay:
+    """A relay that is observed by whoever is asked to."""
+
+    server: RelayServer
+    observers: list[Observe]
+
+
+@pytest.fixture(scope="session")
+def relay_server(upstream_server: UpstreamServer) -> Iterator[Relay]:
+    upstreams = {
+        "gpu": {"url": upstream_server.url, "headers": {"authorization": "Bearer secret-token"}},
+        "gone": "http://127.0.0.1:9",
+    }
+    environment = {
+        "DERENDER_UPSTREAMS": json.dumps(upstreams),
+        "DERENDER_RENDER_URL": upstream_server.url,
+        "DERENDER_UPSTREAM_TIMEOUT": "0.5",
+        "DERENDER_GENERATION_TIMEOUT": "0.5",
+    }
+    observers: list[Observe] = []
+
+    def observe(observation: Observation) -> None:
+        for each in observers:
+            each(observation)
+
+    with RelayServer(environment, keep_alive=15, max_body_bytes=1 << 20, observe=observe) as server:
+        yield Relay(server, observers)
+
+
+@pytest.fixture
+def relay(relay_server: Relay, observed: Observed) -> RelayServer:
+    """The relay, observed."""
+    relay_server.observers[:] = [observed]
+    return relay_server.server
+
+
+@contextmanager
+def relay_script(log: IO[bytes], environment: Mapping[str, str]) -> Iterator[httpx.Client]:
+    """A client of the relay as it is deployed, without the Web Adapter.
+
+    Args:
+        log: Where it writes.
+        environment: Its variables.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with (
+        subprocess.Popen(
+            [sys.executable, str(HANDLERS / "relay.py")],
+            env={"PORT": str(port), "PYTHONDONTWRITEBYTECODE": "1", **environment},
+            stdout=log,
+            stderr=log,
+        ) as server,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, verify=False, timeout=20) as asking,  # noqa: S501
+    ):
+
+        def is_ready() -> bool:
+            with suppress(httpx.TransportError):
+                return asking.get("/health").status_code == 200
+            return False
+
+        try:
+            wait_until(is_ready, 20)
+            yield asking
+        finally:
+            server.terminate()
+
+
+def generated(*token_ids: list[int], finish_reason: str = "stop", **choice: Any) -> dict[str, Any]:
+    """A generate response of some choices."""
+    choices = [
+        {"index": index, "token_ids": each, "finish_reason": finish_reason, **choice}
+        for index, each in enumerate(token_ids)
+    ]
+    return {"request_id": "generate-1", "choices": choices}

@@ -1,0 +1,98 @@
+"""The OpenAPI document is true of the relay, whatever is sent to it, and whatever upstreams answer."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import schemathesis
+from schemathesis.core.result import Ok
+
+from derender.app import create_app
+from derender.model import Models
+from derender.relay import Relay, Upstream
+
+from ..fuzzing import FUZZED, JsonSession, check
+from .serving import CHAT, COMPLETIONS, END, RELAY, chunks_of, generate_request, response_of, usage
+from .upstream import RENDER_CHAT, RENDER_COMPLETIONS, Break, Reply, answer, sse, stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .conftest import Serve
+    from .upstream import Asked, UpstreamServer
+
+    Case = schemathesis.Case[Any]
+
+ROUTES: Final = (CHAT, COMPLETIONS, CHAT + RELAY, COMPLETIONS + RELAY)
+UPSTREAM: Final = Upstream("gpu", "http://localhost")
+DOCUMENT: Final = create_app(
+    Models((), None), max_body_bytes=1, relay=Relay((UPSTREAM,), render=UPSTREAM)
+).openapi()
+SCHEMA: Final = schemathesis.openapi.from_dict(DOCUMENT).include(path=list(ROUTES))
+
+OUTPUT: Final = [9707, 11, 1879, 0, END]
+CHUNKS: Final = [*chunks_of(OUTPUT), usage(9, 5)]
+REFUSALS: Final = [
+    *(answer({"error": {"message": "no"}}, status) for status in (400, 401, 404, 413, 422, 429, 500, 503)),
+    Reply([b"<html>"], 400, "text/html"),
+    answer({"choices": "none"}),
+    Reply([sse(CHUNKS[0]), sse({"error": {"message": "no", "code": 400}})]),
+    Reply([sse(CHUNKS[0]), Break]),
+]
+
+
+@pytest.fixture(scope="module")
+def url(serve: Serve, upstream_server: UpstreamServer) -> Iterator[str]:
+    """Of a relay whose upstream answers every other request, and refuses those between."""
+    refusals = cycle(REFUSALS)
+    turn = cycle([True, False])
+
+    def respond(asked: Asked) -> Reply:
+        if asked.path in (RENDER_CHAT, RENDER_COMPLETIONS):
+            return answer(generate_request())
+        if next(turn):
+            return next(refusals)
+        return stream(CHUNKS) if asked.body["stream"] else answer(response_of(OUTPUT))
+
+    before = upstream_server.respond
+    upstream_server.respond = respond
+    yield serve().url
+    upstream_server.respond = before
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[JsonSession]:
+    with JsonSession("*/*") as session:
+        yield session
+
+
+@SCHEMA.parametrize()
+@FUZZED
+def test_every_answer_is_as_documented(case: Case, session: JsonSession, url: str) -> None:
+    check(case, session, url)
+
+
+@pytest.mark.parametrize("reply", [*REFUSALS, stream(CHUNKS)])
+@pytest.mark.parametrize("path", [CHAT + RELAY, COMPLETIONS + RELAY])
+def test_every_stream_is_as_documented(
+    session: JsonSession,
+    url: str,
+    upstream_server: UpstreamServer,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    reply: Reply,
+) -> None:
+    monkeypatch.setattr(upstream_server, "respond", lambda _: reply)
+    client: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+    name = "chat_request" if path.startswith(CHAT) else "completion_request"
+    case = SCHEMA[path]["POST"].Case(
+        body={"generate_request": generate_request(), name: client}, media_type="application/json"
+    )
+    check(case, session, url)
+
+
+def test_every_route_that_relays_is_tried() -> None:
+    tried = [result.ok().path for result in SCHEMA.get_all_operations() if isinstance(result, Ok)]
+    assert sorted(tried) == sorted(ROUTES)

@@ -1,0 +1,130 @@
+"""What the OpenAPI document allows is what is understood, field by field, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from jsonschema_rs import validator_for
+
+from derender.app import create_app
+from derender.errors import InvalidRequest
+from derender.model import Models
+from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
+from derender.protocol.reading import read, read_either
+from derender.protocol.stream import ChatStreamRequest, CompletionStreamRequest
+from derender.relay import Relay, Upstream
+from derender.relay.requests import (
+    ChatRelayRequest,
+    ClientChatRequest,
+    ClientCompletionRequest,
+    CompletionRelayRequest,
+)
+
+from .support import CHAT, COMPLETIONS, at, deleted, places, replaced
+
+if TYPE_CHECKING:
+    from derender.protocol.base import WireModel
+
+UPSTREAM: Final = Upstream("gpu", "http://localhost")
+DOCUMENT: Final = create_app(
+    Models((), None), max_body_bytes=1, relay=Relay((UPSTREAM,), render=UPSTREAM)
+).openapi()
+FORMS: Final[dict[str, tuple[type[WireModel], ...]]] = {
+    CHAT: (ChatDerenderRequest, ChatStreamRequest),
+    COMPLETIONS: (CompletionDerenderRequest, CompletionStreamRequest),
+    f"{CHAT}/relay": (ChatRelayRequest,),
+    f"{COMPLETIONS}/relay": (CompletionRelayRequest,),
+    "/v1/chat/completions": (ClientChatRequest,),
+    "/v1/completions": (ClientCompletionRequest,),
+}
+"""Path → what may be posted there."""
+VALUES: Final[tuple[Any, ...]] = (
+    *(None, True, False, 0, 1, -1, 256, 1.5, 2**48 + 1, 2**63, 2**70),
+    *(
+        "",
+        "x",
+        "1",
+        "tokens",
+        "x" * 300,
+        [],
+        [None],
+        [1],
+        [-1],
+        [""],
+        ["x"],
+        [[]],
+        [{}],
+        {},
+        {"a": 1},
+        {"1": {}},
+    ),
+)
+"""What is tried at each place."""
+
+
+def full(schema: Any) -> Any:
+    """What a schema allows, with every field that it has; of several forms, the first."""
+    match schema:
+        case {"$ref": ref}:
+            return full(at(DOCUMENT, tuple(ref.removeprefix("#/").split("/"))))
+        case {"anyOf": [first, *_]}:
+            return full(first)
+        case {"const": value}:
+            return value
+        case {"type": "object", "properties": fields}:
+            return {name: full(field) for name, field in fields.items()}
+        case {"type": "object", "patternProperties": fields}:
+            return dict(zip("123", map(full, fields.values()), strict=False))
+        case {"type": "array"}:
+            return [full(schema["items"])]
+        case {"type": "string"}:
+            return "x"
+        case {"type": "integer"} | {"type": "number"}:
+            return 1
+        case {"type": "boolean"}:
+            return True
+    return {"a": 1}
+
+
+def requests(path: str) -> list[Any]:
+    """A request of each form, with every field."""
+    made = [full({"$ref": f"#/components/schemas/{form.__name__}"}) for form in FORMS[path]]
+    if len(made) == 1:
+        return made
+    complete, streamed = made
+    return [complete, *(deleted(streamed, (name,)) for name in ("generate_chunk", "generate_chunks"))]
+
+
+def is_understood(path: str, body: object) -> bool:
+    """Whether a request is of the form that is asked for."""
+    content = json.dumps(body).encode()
+    forms = FORMS[path]
+    try:
+        read_either(*forms, content) if len(forms) == 2 else read(forms[0], content)
+    except InvalidRequest:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_what_is_allowed_is_understood_and_nothing_else_is(path: str) -> None:
+    schema = DOCUMENT["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    validator = validator_for({**schema, "components": DOCUMENT["components"]})
+    tried: dict[bool, int] = {True: 0, False: 0}
+    for request in requests(path):
+        assert is_understood(path, request)
+        others = [replaced(request, place, value) for place in places(request) for value in VALUES]
+        for other in (request, *others, *(deleted(request, place) for place in places(request) if place)):
+            allowed = validator.is_valid(other)
+            assert is_understood(path, other) is allowed, json.dumps(other)
+            tried[allowed] += 1
+    assert min(tried.values()) > 100
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_every_form_of_a_request_is_documented(path: str) -> None:
+    schema = DOCUMENT["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    refs = [option["$ref"] for option in schema.get("anyOf", [schema])]
+    assert refs == [f"#/components/schemas/{form.__name__}" for form in FORMS[path]]
