@@ -1,4 +1,4 @@
-"""The command line: serve the application here; build, inspect, check and publish tokenizer layers."""
+"""The command line: serve the application here; derender batches; build and publish tokenizer layers; costs."""
 
 from __future__ import annotations
 
@@ -52,6 +52,21 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     serve.add_argument("--port", type=_port, default=8000, help="port to listen on (%(default)s)")
     serve.set_defaults(run=_serve)
+
+    # What only one command needs is imported for that one.
+    batch = commands.add_parser("batch", help="derender a file of requests, on all cores")
+    if given[:1] == ["batch"]:
+        from .batch import cli
+
+        cli.add_arguments(batch)
+        batch.set_defaults(run=cli.run)
+
+    cost = commands.add_parser("cost", help="compute what derendering costs on Lambda")
+    if given[:1] == ["cost"]:
+        from . import cost as costs
+
+        costs.add_arguments(cost)
+        cost.set_defaults(run=costs.run)
 
     layer = commands.add_parser("layer", help="build, inspect, check and publish tokenizer layers")
     if given[:1] == ["layer"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -221,6 +222,36 @@ def test_a_bad_upstream_ends_serve(capsys: pytest.CaptureFixture[str], monkeypat
     monkeypatch.setenv("DERENDER_UPSTREAMS", "http://a")
     assert main(["serve"]) == 1
     assert capsys.readouterr().err.startswith("derender: DERENDER_UPSTREAMS: ")
+
+
+def test_derenders_a_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    response = {"choices": [{"index": 0, "token_ids": [9707, 0]}]}
+    body = {"generate_response": response, "chat_request": {}}
+    line = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions/derender", "body": body}
+    (tmp_path / "in.jsonl").write_text(json.dumps(line))
+    assert main(["batch", str(tmp_path / "in.jsonl"), str(tmp_path / "out.jsonl"), "--workers", "1"]) == 0
+    assert capsys.readouterr().out == "1 line: 1 answered\n"
+    answer = json.loads((tmp_path / "out.jsonl").read_bytes())["response"]["body"]
+    assert answer["choices"][0]["message"]["content"] == "Hello!"
+
+
+@pytest.mark.parametrize("command", ["serve", "batch", "cost", "layer"])
+def test_each_command_explains_itself(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    for arguments in (["--help"], [command, "--help"]):
+        with pytest.raises(SystemExit, match="0"):
+            main(arguments)
+        assert command in capsys.readouterr().out
+
+
+def test_what_one_command_needs_is_not_imported_for_another() -> None:
+    program = (
+        "import sys, contextlib; from derender.cli import main\n"
+        "with contextlib.suppress(SystemExit): main(['serve', '--help'])\n"
+        "print([name for name in sys.modules if name.partition('.')[0] in ('boto3', 'layer_compiler', 'rich')"
+        " or name.startswith(('derender.batch', 'derender.cost'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:

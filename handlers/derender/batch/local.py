@@ -1,0 +1,268 @@
+"""A job on files here, on all cores. Its pieces are kept beside the output until it is done: it can go on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import cache
+from hashlib import blake2b
+from multiprocessing import get_context, parent_process
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import uuid4
+
+import msgspec
+from msgspec.structs import replace
+
+from .. import __version__
+from ..layer import load_models
+from ..vocabulary import files, read_manifest
+from .errors import BatchError
+from .finish import ObjectLines, join, manifest, settle
+from .folder import FileStore
+from .job import Job, plan
+from .part import Worker, derender_part
+from .records import Counts
+from .stores import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from multiprocessing.synchronize import Event
+    from pathlib import Path
+
+    from ..settings import Settings
+    from .finish import Manifest
+    from .progress import Advance
+    from .stores import Store
+
+__all__ = ["Outputs", "begin", "conclude", "derender", "outputs"]
+
+_JOB: Final = "job.json"
+_MATTERS: Final = (
+    *("model", "served_model_name", "served_model_names", "max_model_len", "max_logprobs", "max_sequences"),
+    *("max_body_bytes", "logprob_bytes"),
+    *("tool_call_parser", "tool_call_parsers", "reasoning_parser", "reasoning_parsers"),
+)
+"""The settings that answers depend on."""
+
+
+class Outputs(NamedTuple):
+    """What is written."""
+
+    results: Path
+    errors: Path
+    manifest: Path
+    work: Path
+    """The folder of pieces, until the end."""
+
+
+def outputs(results: Path) -> Outputs:
+    """The paths of what is written beside the results."""
+    stem = results.name.removesuffix(".jsonl")
+    return Outputs(
+        results,
+        results.with_name(f"{stem}.errors.jsonl"),
+        results.with_name(f"{stem}.manifest.json"),
+        results.with_name(f"{results.name}.partial"),
+    )
+
+
+class _Begun(msgspec.Struct, frozen=True):
+    """What a work folder is of."""
+
+    job: Job
+    version: str
+    settings: dict[str, Any]
+    models: dict[str, str]
+    """Name of a vocabulary → digest."""
+
+
+def begin(source: Path, to: Outputs, settings: Settings, *, restart: bool = False) -> Job:
+    """The job of a work folder, which is made where there is none.
+
+    Args:
+        source: The input.
+        to: What is written.
+        settings: What answers depend on.
+        restart: Whether to forget what was done.
+
+    Raises:
+        BatchError: The input is no file, or the folder is of another job.
+        StoreError: Something can't be read or written.
+    """
+    store = FileStore()
+    if not source.is_file():
+        raise BatchError(f"{source} is no file")
+    if to.results.is_dir():
+        raise BatchError(f"{to.results} is a folder")
+    if source.resolve() in [path.resolve() for path in to]:
+        raise BatchError(f"{source} would be overwritten")
+    if restart and (to.work / _JOB).is_file():
+        shutil.rmtree(to.work)
+    fresh = _Begun(
+        plan(store, str(source.resolve()), f"{to.work.resolve()}/", uuid4().hex, int(time.time())),
+        __version__,
+        msgspec.json.decode(msgspec.json.encode({name: getattr(settings, name) for name in _MATTERS})),
+        {each.name: _digest(msgspec.json.encode(each)) for each in map(read_manifest, files(settings.layer))},
+    )
+    name = str(to.work / _JOB)
+    try:
+        begun = msgspec.json.decode(store.read(name), type=_Begun)
+    except NotFound:
+        if any(store.names(f"{to.work}/")):
+            raise BatchError(f"{to.work} is no work folder of a batch: move it away") from None
+        store.write(name, msgspec.json.encode(fresh))
+        return fresh.job
+    except msgspec.DecodeError:
+        raise BatchError(f"{to.work} can't be read: start over with --restart") from None
+    differing = [what for what, is_same in _compared(begun, fresh) if not is_same]
+    if differing:
+        raise BatchError(
+            f"{to.work} was begun with {' and '.join(differing)}: go on with what it was begun with, or start "
+            "over with --restart"
+        )
+    # Both may have been moved.
+    return replace(begun.job, input=fresh.job.input, output=fresh.job.output)
+
+
+def derender(job: Job, settings: Settings, *, workers: int, advance: Advance) -> None:
+    """Derender what is not done yet.
+
+    Args:
+        job: The job.
+        settings: The settings.
+        workers: How many processes do it.
+        advance: Told of each part that is done.
+
+    Raises:
+        BatchError: The input was changed meanwhile.
+        StoreError: Something can't be read or written.
+    """
+    # Not forked: threads and a fork don't go together, and this is the same on all systems.
+    context = get_context("spawn")
+    stop = context.Event()
+    with ProcessPoolExecutor(workers, context, _start, (settings, stop)) as pool:
+        try:
+            with _interrupts_held():
+                sizes = {
+                    pool.submit(_derender, job, start): job.part_end(start) - start for start in job.starts
+                }
+            for part in as_completed(sizes):
+                advance(sizes[part], part.result())
+        except BrokenProcessPool:
+            raise BatchError(
+                "a worker has died, perhaps for want of memory: run the command again to go on, with fewer "
+                "--workers if need be"
+            ) from None
+        finally:
+            # Where all went well there is nothing to stop.
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def conclude(job: Job, to: Outputs) -> Manifest:
+    """Make the output of the pieces, and remove them.
+
+    Raises:
+        BatchError: A piece is missing.
+        StoreError: Something can't be read or written.
+    """
+    store = FileStore()
+    pieces, counts = settle(store, job)
+    # Made in the work folder: elsewhere, what is unfinished would stay if this ended here.
+    results, errors, listed = (to.work / path.name for path in (to.results, to.errors, to.manifest))
+    joined = join(store, [(job.results_name(piece.start), piece.results) for piece in pieces], str(results))
+    refused = join(store, [(job.errors_name(piece.start), piece.errors) for piece in pieces], str(errors))
+    made = manifest(
+        replace(job, output=str(to.results.resolve())),
+        counts,
+        [ObjectLines(to.results.name, joined.bytes, joined.lines)],
+        ObjectLines(to.errors.name, refused.bytes, refused.lines) if refused.lines else None,
+    )
+    store.write(str(listed), msgspec.json.encode(made) + b"\n")
+    if refused.lines:
+        errors.replace(to.errors)
+    else:
+        to.errors.unlink(missing_ok=True)  # of a job before
+    listed.replace(to.manifest)
+    results.replace(to.results)
+    # Records go first, or pieces would count as done that are not there; and last what the folder is of.
+    for name in (job.records, job.output + "results", job.output + "errors"):
+        shutil.rmtree(name, ignore_errors=True)
+    shutil.rmtree(to.work)
+    return made
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Keep Ctrl-C from processes that are started meanwhile: it reaches all, but the first is to stop them."""
+    if hasattr(signal, "pthread_sigmask"):
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    else:
+        yield  # so on Windows one that is not ready yet may be interrupted
+
+
+_worker: Worker
+_stop: Event
+
+
+def _start(settings: Settings, stop: Event) -> None:
+    """Make a worker of this process."""
+    global _worker, _stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _stop = stop
+    _worker = Worker(
+        FileStore(), load_models(settings), max_body_bytes=settings.max_body_bytes, references=_references
+    )
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@cache
+def _references() -> Store:
+    try:
+        from .s3 import connect
+    except ModuleNotFoundError as error:
+        raise BatchError(f"references into S3 need {error.name}: pip install 'derender[batch]'") from None
+    return connect()
+
+
+def _derender(job: Job, start: int) -> Counts:
+    """Derender a part, unless all are to stop; also what of it was done before is counted."""
+    counts, place = Counts(), start
+    while not _stop.is_set():
+        done = derender_part(_worker, job, place, is_late=_stop.is_set, observe=lambda _: None)
+        counts += done.counts
+        if done.next is None:
+            break
+        place = done.next
+    return counts
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def _compared(begun: _Begun, fresh: _Begun) -> list[tuple[str, bool]]:
+    """What a work folder may be of that is not wanted now."""
+    return [
+        ("another input", begun.job.etag == fresh.job.etag),
+        ("another version", begun.version == fresh.version),
+        ("other settings", begun.settings == fresh.settings),
+        ("other models", begun.models == fresh.models),
+    ]

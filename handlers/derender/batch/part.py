@@ -1,0 +1,151 @@
+"""A part of a job, derendered piece by piece. What is done stays done, whoever dies.
+
+A piece is some lines that follow each other. Its objects are written, and last its record; a worker that takes
+the part up again finds the record and goes on behind it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from .ahead import References
+from .errors import LineError
+from .lines import read_lines
+from .outputs import answer_line
+from .records import Counts, find_record, record
+from .requests import read_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ..model import Models
+    from .job import Job
+    from .lines import Line
+    from .outputs import Output
+    from .requests import BatchRequest
+    from .stores import Store
+
+__all__ = ["Derendered", "Worker", "derender_part"]
+
+MOST_LINES: Final = 1000
+"""Of a piece."""
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""A piece ends with the line that brings it to so much, read or written."""
+
+
+class Worker:
+    """What lines are derendered with.
+
+    Attributes:
+        store: Where the input is, and what is written.
+        models: The models.
+        max_body_bytes: Most bytes of a line, and of what a line refers to.
+        references: Fetches what lines refer to.
+
+    Args:
+        references: Where that is, made when it is first asked for.
+    """
+
+    def __init__(
+        self, store: Store, models: Models, *, max_body_bytes: int, references: Callable[[], Store]
+    ) -> None:
+        self.store = store
+        self.models = models
+        self.max_body_bytes = max_body_bytes
+        self.references = References(references, max_body_bytes)
+
+
+class Derendered(NamedTuple):
+    """How far a part has come."""
+
+    next: int | None
+    """Where to go on; None once the part is done."""
+    counts: Counts
+    """Of the lines so far: those that were derendered now, and those that were found done."""
+
+
+class _Piece(NamedTuple):
+    start: int
+    end: int
+    outputs: list[Output]
+
+
+def derender_part(
+    worker: Worker, job: Job, start: int, *, is_late: Callable[[], bool], observe: Callable[[Counts], object]
+) -> Derendered:
+    """Derender the lines that begin from `start` on to the end of its part.
+
+    Args:
+        worker: What to do it with.
+        job: The job.
+        start: Where the part begins, or what a call before has given as `next`.
+        is_late: Asked after each piece: whether to leave the rest to another call.
+        observe: Told of each piece that is derendered now.
+
+    Raises:
+        StoreError: Something can't be read or written.
+    """
+    end, counts = job.part_end(start), Counts()
+    while start < end and (done := find_record(worker.store, job, start)) is not None:
+        start, counts = done.end, counts + done.counts
+    if start < end:
+        for piece in _pieces(_outputs(worker, job, start, end), start, end):
+            written = _write(worker.store, job, piece)
+            observe(written)
+            counts += written
+            if piece.end < end and is_late():
+                return Derendered(piece.end, counts)
+    return Derendered(None, counts)
+
+
+def _outputs(worker: Worker, job: Job, start: int, end: int) -> Iterator[Output]:
+    read = partial(worker.store.read_range, job.input, etag=job.etag)
+    lines = read_lines(read, start, end, job.size, worker.max_body_bytes)
+    requests = ((line, _request(line, worker.max_body_bytes)) for line in lines if not _is_blank(line))
+    return (answer_line(job, worker.models, ready) for ready in worker.references.fetch(requests))
+
+
+def _is_blank(line: Line) -> bool:
+    return line.content is not None and (not line.content or line.content.isspace())
+
+
+def _request(line: Line, longest: int) -> BatchRequest | LineError:
+    if line.content is None:
+        return LineError(
+            "line_too_long",
+            f"the line is longer than {longest} bytes; send fewer candidates or fewer generations, or raise "
+            "DERENDER_MAX_BODY_BYTES",
+        )
+    try:
+        return read_request(line.content)
+    except LineError as error:
+        return error
+
+
+def _pieces(outputs: Iterable[Output], start: int, end: int) -> Iterator[_Piece]:
+    """The part in pieces. One may be without lines: those of the part are in no other."""
+    piece, size = _Piece(start, end, []), 0
+    for output in outputs:
+        piece.outputs.append(output)
+        size += output.size
+        if len(piece.outputs) >= MOST_LINES or size >= MOST_BYTES:
+            after = min(output.end, end)
+            yield piece._replace(end=after)
+            piece, size = _Piece(after, end, []), 0
+    if piece.start < end:
+        yield piece
+
+
+def _write(store: Store, job: Job, piece: _Piece) -> Counts:
+    results = [output.content for output in piece.outputs if output.error is None]
+    errors = [output.content for output in piece.outputs if output.error is not None]
+    if results:
+        store.write(job.results_name(piece.start), b"".join(results))
+    if errors:
+        store.write(job.errors_name(piece.start), b"".join(errors))
+    made = record(job, *piece)
+    store.write(job.record_name(piece.start), msgspec.json.encode(made))
+    return made.counts

@@ -1,0 +1,129 @@
+"""The record of a piece: what was made of the lines that begin in it. A piece is done once it has one."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from .job import Job
+    from .outputs import Output
+    from .stores import Store
+
+__all__ = ["Counts", "Extent", "Moved", "Record", "find_record", "read_custom_ids", "read_record", "record"]
+
+_CUSTOM_ID: Final = struct.Struct(">Q12s")
+"""Where a line begins, and the digest of its `custom_id`. Of 10⁸ ids two are alike once in 10¹³ jobs."""
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """How some lines went, for people and for metrics."""
+
+    requests: int = 0
+    completed: int = 0
+    failed: dict[str, int] = {}
+    """Kind of error → lines."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    candidates: int = 0
+    """Logprob candidates that came."""
+
+    def __add__(self, other: Counts) -> Counts:
+        """Of both."""
+        return Counts(
+            self.requests + other.requests,
+            self.completed + other.completed,
+            dict(sorted((Counter(self.failed) + Counter(other.failed)).items())),
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.candidates + other.candidates,
+        )
+
+
+class Extent(msgspec.Struct, frozen=True):
+    """How much an object holds."""
+
+    bytes: int = 0
+    lines: int = 0
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """Answers of a piece that became errors at the end: earlier lines of the job have their ids."""
+
+    lines: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a piece."""
+
+    job: str
+    """The job's digest."""
+    start: int
+    """The lines are those that begin from here, in bytes,"""
+    end: int
+    """to before here."""
+    results: Extent
+    errors: Extent
+    counts: Counts
+    custom_ids: bytes
+    """For each line that has one: `_CUSTOM_ID`."""
+    moved: Moved | None = None
+
+
+_decoder = msgspec.json.Decoder(Record)
+
+
+def record(job: Job, start: int, end: int, outputs: Sequence[Output]) -> Record:
+    """The record of some lines."""
+    return Record(
+        job=job.digest,
+        start=start,
+        end=end,
+        results=_extent(output for output in outputs if output.error is None),
+        errors=_extent(output for output in outputs if output.error is not None),
+        counts=Counts(
+            requests=len(outputs),
+            completed=sum(output.error is None for output in outputs),
+            failed=dict(sorted(Counter(output.error for output in outputs if output.error).items())),
+            prompt_tokens=sum(output.tokens.prompt for output in outputs),
+            completion_tokens=sum(output.tokens.completion for output in outputs),
+            candidates=sum(output.candidates for output in outputs),
+        ),
+        custom_ids=b"".join(
+            _CUSTOM_ID.pack(output.offset, blake2b(output.custom_id.encode(), digest_size=12).digest())
+            for output in outputs
+            if output.custom_id is not None
+        ),
+    )
+
+
+def read_custom_ids(packed: bytes) -> Iterator[tuple[int, bytes]]:
+    """A record's custom ids: where the line begins, and the id's digest."""
+    return _CUSTOM_ID.iter_unpack(packed)
+
+
+def read_record(store: Store, name: str) -> Record:
+    """A record that is there."""
+    return _decoder.decode(store.read(name))
+
+
+def find_record(store: Store, job: Job, start: int) -> Record | None:
+    """The record of the piece that begins there, if it is done."""
+    name = job.record_name(start)
+    if not store.has(name):
+        return None
+    found = read_record(store, name)
+    return found if found.job == job.digest else None
+
+
+def _extent(outputs: Iterable[Output]) -> Extent:
+    lengths = [len(output.content) for output in outputs]
+    return Extent(sum(lengths), len(lengths))

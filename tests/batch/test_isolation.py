@@ -1,0 +1,73 @@
+"""Nothing of the environment, of files or of the code is in what a batch writes, whatever goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Final
+
+import pytest
+
+from ..benchmarks.runtime import HANDLERS
+from ..leaks import KINDS, MESSAGE, faulty_functions, leaks
+from .support import COMPLETIONS, Memory, chat, completion, derender, generated, job, line, worker
+
+INPUT: Final = "s3://bucket/in.jsonl"
+LOST: Final = "s3://bucket/lost.json"
+LINES: Final = b"".join(
+    [
+        line("answered"),
+        line("completion", completion(generated()), COMPLETIONS),
+        line("refused", chat(generated([10**9]))),
+        line("another form", {"generate_response": 1}),
+        line("no such place", url="/v1/nothing"),
+        line("not there", chat(LOST.replace("lost", "none"))),
+        line("too long", "x" * 100_000),
+        b"{\n",
+        b"\xff\xfe\n",
+        b"[" * 10_000 + b"\n",
+        line(7),
+    ]
+)
+
+
+class Failing(Memory):
+    """A store that fails where something is read that lines refer to."""
+
+    def read(self, name: str, *, most: int | None = None) -> bytes:
+        if name == LOST:
+            raise RuntimeError(MESSAGE) from OSError(MESSAGE)
+        return super().read(name, most=most)
+
+
+def written(content: bytes) -> list[str]:
+    """All that is written of a job, one after the other; of one that fails, what there is by then."""
+    store = Failing(**{INPUT: content})
+    # What fails as a whole is tried again, and told to nobody but who runs the job.
+    with contextlib.suppress(BaseException):
+        derender(worker(store), job(store, INPUT, "s3://bucket/out/job-1/"))
+    return [f"{name} {found.decode()}" for name, found in store.objects.items() if name != INPUT]
+
+
+def test_an_output_holds_nothing_of_the_environment() -> None:
+    outputs = written(LINES)
+    assert sum(text.count('"custom_id":') for text in outputs) == LINES.count(b"\n")
+    assert not any(map(leaks, outputs))
+
+
+def test_what_a_store_says_is_not_told() -> None:
+    assert not any(map(leaks, written(LINES + line("lost", chat(LOST)))))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_fault_of_any_function_is_told(kind: type[BaseException]) -> None:
+    written(LINES)
+    found, felt = {}, 0
+    for function in faulty_functions([HANDLERS / "derender"]):
+        with function.raising(kind):
+            outputs = written(LINES)
+        if leaked := {leak for text in outputs for leak in leaks(text)}:
+            found[function.name] = leaked
+        felt += any(json.dumps("InternalServerError") in text for text in outputs)
+    assert found == {}
+    assert felt > 50

@@ -1,0 +1,280 @@
+"""Generate responses that are elsewhere."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from derender.batch import ahead
+from derender.batch.outputs import answer_line
+from derender.batch.stores import Unavailable
+
+from .support import (
+    BUCKET,
+    CHAT,
+    COMPLETIONS,
+    MOST,
+    Bucket,
+    Made,
+    Memory,
+    chat,
+    completion,
+    conclude,
+    derender,
+    generated,
+    job,
+    line,
+    worker,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HERE = "s3://objects/"
+
+
+def run(content: bytes, objects: Mapping[str, object], store: Memory | None = None) -> Made:
+    """Do a job whose lines refer to some objects."""
+    store = store or Memory()
+    for name, held in objects.items():
+        store.objects[HERE + name] = held if isinstance(held, bytes) else json.dumps(held).encode()
+    store.objects["bucket/in.jsonl"] = content
+    of = job(store, "bucket/in.jsonl", "bucket/out/job-1/")
+    derender(worker(store), of)
+    return conclude(store, of)
+
+
+def only(content: bytes, objects: Mapping[str, object]) -> Any:
+    """The one output line."""
+    (output,) = run(content, objects).outputs
+    return output
+
+
+# --- what they may be -----------------------------------------------------------------------------------------
+
+FORMS = {
+    "a generate response": (CHAT, chat(f"{HERE}one"), chat(generated())),
+    "an item of generate responses": (
+        COMPLETIONS,
+        completion(f"{HERE}one", generated(), f"{HERE}one"),
+        completion(generated(), generated(), generated()),
+    ),
+    "all generate responses": (
+        COMPLETIONS,
+        {"generate_responses": f"{HERE}two"},
+        {"generate_responses": [generated(), generated()]},
+    ),
+    "a chat body": (CHAT, f"{HERE}chat", chat()),
+    "a completions body": (COMPLETIONS, f"{HERE}completion", completion(generated())),
+}
+OBJECTS = {
+    "one": generated(),
+    "two": [generated(), generated()],
+    "chat": chat(),
+    "completion": completion(generated()),
+}
+
+
+@pytest.mark.parametrize("compressed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_referred_to_is_derendered_as_if_it_were_there(form: str, *, compressed: bool) -> None:
+    url, referring, whole = FORMS[form]
+    objects = {name: json.dumps(held).encode() for name, held in OBJECTS.items()}
+    if compressed:
+        objects = {name: gzip.compress(content) for name, content in objects.items()}
+    output = only(line(body=referring, url=url), objects)
+    assert output["error"] is None
+    assert output == only(line(body=whole, url=url), {})
+
+
+def test_other_text_is_not_taken_for_a_reference() -> None:
+    body = chat(
+        chat_request={"messages": [{"role": "user", "content": "s3://objects/one"}], "user": "s3://a/b"}
+    )
+    assert only(line(body=body), {})["response"]["status_code"] == 200
+
+
+def test_references_are_not_followed_further() -> None:
+    output = only(line(body=f"{HERE}body"), {"body": chat(f"{HERE}one"), "one": generated()})
+    assert output["response"]["status_code"] == 400
+    assert output["response"]["body"]["error"]["param"] == "generate_response"
+
+
+def test_what_is_referred_to_stays_in_its_place() -> None:
+    output = only(line(body=chat(f"{HERE}a", model=None)), {"a": b'{"choices": []}, "model": "Qwen3"'})
+    assert output["error"]["code"] == "invalid_reference"
+
+
+def test_names_may_have_any_character() -> None:
+    key = 'a b/ü/"\\?#%20\n.json'
+    assert only(line(body=chat(HERE + key)), {key: generated()})["error"] is None
+
+
+# --- what is wrong with them ----------------------------------------------------------------------------------
+
+
+def padded(length: int) -> bytes:
+    """A generate response of some bytes."""
+    content = json.dumps(generated()).encode()
+    return content[:-1] + b" " * (length - len(content)) + b"}"
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        pytest.param(b"", "invalid_reference", id="empty"),
+        pytest.param(b"{", "invalid_reference", id="no JSON"),
+        pytest.param(b"{}{}", "invalid_reference", id="more than JSON"),
+        pytest.param(gzip.compress(padded(999))[:-1], "invalid_reference", id="gzip that is cut"),
+        pytest.param(b"\x1f\x8bnothing", "invalid_reference", id="no gzip"),
+        pytest.param(gzip.compress(b"{") + gzip.compress(b"}"), "invalid_reference", id="gzip of two members"),
+        pytest.param(padded(MOST + 1), "reference_too_large", id="too large"),
+        pytest.param(gzip.compress(padded(MOST + 1)), "reference_too_large", id="too large, compressed"),
+        pytest.param(gzip.compress(bytes(9 << 20)), "reference_too_large", id="a bomb"),
+        pytest.param(None, "reference_not_found", id="not there"),
+    ],
+)
+@pytest.mark.parametrize("early", [MOST + 1, 10], ids=["early", "late"])
+def test_a_bad_reference_costs_only_its_line(
+    monkeypatch: pytest.MonkeyPatch, content: bytes | None, code: str, early: int
+) -> None:
+    monkeypatch.setattr(ahead, "MOST_EARLY", early)
+    objects = {"good": padded(MOST), **({} if content is None else {"bad": content})}
+    made = run(b"".join(line(name, chat(HERE + name)) for name in ("good", "bad", "good")), objects)
+    assert [output["custom_id"] for output in made.outputs] == ["good", "bad", "good"]
+    first, second, _ = made.outputs
+    assert first["error"] is None
+    assert second["error"]["code"] == code
+    assert second["error"]["offset"] == len(line("good", chat(HERE + "good")))
+    assert made.manifest["failures"] == {code: 1, "duplicate_custom_id": 1}
+
+
+def test_a_line_may_refer_to_no_more_than_a_body_in_all() -> None:
+    half = padded(MOST // 2)
+    good, bad = (line(str(count), completion(*[f"{HERE}half"] * count), url=COMPLETIONS) for count in (2, 3))
+    first, second = run(good + bad, {"half": half}).outputs
+    assert first["error"] is None
+    assert second["error"]["code"] == "reference_too_large"
+    assert f"{MOST} bytes" in second["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ((404, "NoSuchKey"), "reference_not_found"),
+        ((404, "NoSuchBucket"), "reference_not_found"),
+        ((403, "AccessDenied"), "reference_forbidden"),
+        ((403, "InvalidObjectState"), "reference_forbidden"),
+    ],
+)
+def test_what_s3_refuses_is_the_lines_error(bucket: Bucket, answer: tuple[int, str], code: str) -> None:
+    name = bucket.put("one", json.dumps(generated()).encode())
+    of = bucket.job(line("a", chat(name)) + line("b", chat("s3://others/one")))
+    bucket.on_call = lambda _, asked: answer if asked["Bucket"] == "others" else None
+    derender(worker(bucket.store), of)
+    first, second = conclude(bucket.store, of).outputs
+    assert first["error"] is None
+    assert second["error"]["code"] == code
+    assert "others" not in json.dumps(second)
+
+
+@pytest.mark.parametrize("answer", [(503, "SlowDown"), (500, "InternalError"), (403, "InvalidAccessKeyId")])
+def test_what_s3_can_not_do_now_is_not_the_lines_error(bucket: Bucket, answer: tuple[int, str]) -> None:
+    name = bucket.put("one", json.dumps(generated()).encode())
+    of = bucket.job(line("a", chat(name)))
+    bucket.on_call = lambda _, asked: answer if asked.get("Key") == "one" else None
+    with pytest.raises(Unavailable):
+        derender(worker(bucket.store), of)
+    assert bucket.objects() == {}
+
+
+# --- reading ahead --------------------------------------------------------------------------------------------
+
+
+class Slow(Memory):
+    """A store whose first objects come last. Notes how many are read at a time, and how many are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = Counter[str]()
+        self.most_at_once = 0
+        self._now = 0
+        self._lock = threading.Lock()
+
+    def read(self, name: str, *, most: int | None = None) -> bytes:
+        """A whole object."""
+        if not name.startswith(HERE):
+            return super().read(name, most=most)
+        with self._lock:
+            self._now += 1
+            self.reads[name] += 1
+            self.most_at_once = max(self.most_at_once, self._now)
+        time.sleep(0.001 if name.endswith(("1", "3", "5")) else 0.003)
+        with self._lock:
+            self._now -= 1
+        return super().read(name, most=most)
+
+
+def test_objects_are_read_at_once_and_lines_stay_in_order() -> None:
+    store = Slow()
+    content = b"".join(
+        line(f"{number}", chat(f"{HERE}{number}") if number % 3 else chat()) for number in range(100)
+    )
+    made = run(content, {f"{number}": generated(request_id=f"gen-{number}") for number in range(100)}, store)
+    assert [output["custom_id"] for output in made.outputs] == [f"{number}" for number in range(100)]
+    assert [output["response"]["body"]["id"] for output in made.outputs] == [
+        f"gen-{number}" if number % 3 else "gen-1" for number in range(100)
+    ]
+    assert set(store.reads.values()) == {1}
+    assert 1 < store.most_at_once <= ahead.AT_ONCE
+
+
+def test_a_line_may_refer_to_many_objects() -> None:
+    store = Slow()
+    names = [f"{number}" for number in range(3 * ahead.AHEAD)]
+    body = completion(*(HERE + name for name in names))
+    responses = {name: generated([15 + int(name[-1])], request_id=name) for name in names}
+    (output,) = run(line(body=body, url=COMPLETIONS), responses, store).outputs
+    assert [choice["text"] for choice in output["response"]["body"]["choices"]] == [name[-1] for name in names]
+    assert store.most_at_once <= ahead.AT_ONCE
+
+
+def test_no_more_is_read_ahead_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, kept = Slow(), list[int]()
+
+    def noted(*arguments: Any) -> Any:
+        kept.append(store.reads.total() - len(kept))
+        return answer_line(*arguments)
+
+    monkeypatch.setattr("derender.batch.part.answer_line", noted)
+    content = b"".join(line(f"{number}", chat(f"{HERE}{number}")) for number in range(200))
+    run(content, {f"{number}": generated() for number in range(200)}, store)
+    assert max(kept) <= ahead.AHEAD
+
+
+def test_references_need_no_store_where_there_are_none() -> None:
+    store = Memory(**{"bucket/in.jsonl": line()})
+    of = job(store, "bucket/in.jsonl", "bucket/out/job-1/")
+
+    def nowhere() -> Any:
+        raise AssertionError
+
+    with_ = worker(store)
+    with_.references = ahead.References(nowhere, MOST)
+    derender(with_, of)
+    assert conclude(store, of).manifest["counts"]["completed"] == 1
+
+
+def test_an_object_of_a_bucket_is_read(bucket: Bucket) -> None:
+    name = bucket.put("folder/one.json.gz", gzip.compress(json.dumps(generated()).encode()))
+    assert name == f"s3://{BUCKET}/folder/one.json.gz"
+    of = bucket.job(line(body=chat(name)))
+    derender(worker(bucket.store), of)
+    (output,) = conclude(bucket.store, of).outputs
+    assert output["response"]["body"]["choices"][0]["message"]["content"] == "Hello, world!"
