@@ -5,7 +5,7 @@ TOKENIZERS := .cache/tokenizers
 ARCHITECTURE ?= x86_64
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint format demo serve bench soak conformance layer build default-layer clean
+.PHONY: help setup test lint format demo serve sam-local bench soak conformance layer build default-layer clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -19,8 +19,9 @@ $(BIN)/.made: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+# A file's tests stay together, for what they share is made once. Long files may have few tests: they would come last.
 test: lint ## Check style and types, run all tests
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: setup
 	$(BIN)/ruff format --check --quiet .
@@ -36,6 +37,9 @@ demo: setup ## Derender a generation through the Lambda handler
 
 serve: setup ## Serve the application on http://127.0.0.1:8000
 	$(BIN)/derender serve
+
+sam-local: setup ## Derender through `sam local start-api`, then go on serving; needs Docker, Finch or Podman
+	@$(BIN)/python examples/sam_local.py $(SAM_LOCAL_FLAGS)
 
 bench: setup ## Measure speed and memory; prints a table
 	$(BIN)/python tests/benchmarks/bench.py

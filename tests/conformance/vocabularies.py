@@ -39,7 +39,7 @@ from tests.conftest import CACHE, _compiled
 from tokenizers import Tokenizer
 
 from derender.vocabulary import files, load
-from fetch import NAMES, fetch
+from fetch import NAMES, fetch, held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -172,13 +172,13 @@ def folder(name: str) -> Path:
     base = fetch(CACHE / "tokenizers", derived.base)
     digest = hashlib.sha256(Path(__file__).read_bytes() + (base / "tokenizer.json").read_bytes())
     target = CACHE / "conformance" / name / digest.hexdigest()[:16]
-    if not target.is_dir():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as work:
-            _write(derived, base, Path(work, name))
-            for stale in target.parent.glob("[!.]*"):
-                shutil.rmtree(stale)
-            Path(work, name).rename(target)
+    with held(target.parent):
+        if not target.is_dir():
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as work:
+                _write(derived, base, Path(work, name))
+                for stale in target.parent.glob("[!.]*"):
+                    shutil.rmtree(stale)
+                Path(work, name).rename(target)
     return target
 
 

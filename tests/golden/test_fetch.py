@@ -6,6 +6,7 @@ import hashlib
 import io
 import sys
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -91,6 +92,18 @@ def test_keeps_what_is_there(
     first = fetch.fetch(out, "tiny").stat().st_ino
     npm("sys.exit('npm was called')")
     assert fetch.fetch(out, "tiny").stat().st_ino == first
+
+
+def test_who_fetches_at_the_same_time_waits_and_finds_it(
+    out: Path, packs: Callable[[dict[str, bytes]], None], npm: Callable[[str], None]
+) -> None:
+    packs(PACKAGE)
+    archive, calls = out.parent / "tiny.tgz", out.parent / "calls"
+    npm(f"open({str(calls)!r}, 'a').write('called\\n')\nshutil.copy({str(archive)!r}, '.')")
+    with ThreadPoolExecutor(4) as threads:
+        folders = list(threads.map(lambda _: fetch.fetch(out, "tiny"), range(4)))
+    assert folders == [out / "tiny"] * 4
+    assert calls.read_text() == "called\n"
 
 
 def test_brings_files_of_ours_up_to_date(out: Path, packs: Callable[[dict[str, bytes]], None]) -> None:

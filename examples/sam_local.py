@@ -1,0 +1,199 @@
+"""Build the application for this machine, serve it under `sam local start-api`, and derender through it.
+
+    python examples/sam_local.py [--built] [--once] [--port PORT] [flags of sam local start-api]
+
+Goes on serving until Ctrl-C. Needs a container engine: infra/LOCAL.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from samcli.lib.intrinsic_resolver.intrinsic_property_resolver import IntrinsicResolver  # type: ignore[import-untyped]
+from samcli.lib.intrinsic_resolver.intrinsics_symbol_table import IntrinsicsSymbolTable  # type: ignore[import-untyped]
+from samcli.local.docker.container_client_factory import ContainerClientFactory  # type: ignore[import-untyped]
+from samcli.local.docker.exceptions import ContainerEnforcementException, ContainerNotReachableException  # type: ignore[import-untyped]
+from samcli.yamlhelper import yaml_parse  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).parents[1]
+SAM: Final = str(Path(sys.executable).with_name("sam"))
+ARCHITECTURE: Final = "arm64" if platform.machine() in ("arm64", "aarch64") else "x86_64"
+"""This machine's: another would be emulated, if it runs at all."""
+PATH: Final = "/v1/chat/completions/derender"
+EXAMPLE: Final = {
+    "generate_response": {
+        "request_id": "cmpl-1",
+        "choices": [
+            {"index": 0, "token_ids": [9707, 11, 1879, 0, 151645], "finish_reason": "stop"},
+        ],
+    },
+    "prompt_tokens": 7,
+    "chat_request": {"messages": [{"role": "user", "content": "Say hello"}]},
+}
+NO_ENGINE: Final = (
+    "No container engine answers, and `sam local` runs functions in containers. Start Docker or Finch, or set "
+    "DOCKER_HOST to the socket of Podman: infra/LOCAL.md says how."
+)
+START_SECONDS: Final = 60
+FIRST_ANSWER_SECONDS: Final = 600
+"""The first request waits for the base image, which may have to be downloaded."""
+
+
+def has_engine() -> bool:
+    """Whether SAM finds a container engine that answers."""
+    try:
+        ContainerClientFactory.create_client()
+    except (ContainerNotReachableException, ContainerEnforcementException):
+        return False
+    return True
+
+
+def build(folder: Path) -> None:
+    """Build for this machine, apart from what is built to be deployed."""
+    command = [
+        SAM,
+        "build",
+        "--build-dir",
+        str(folder),
+        "--parameter-overrides",
+        f"Architecture={ARCHITECTURE}",
+    ]
+    subprocess.run(command, cwd=ROOT, check=True)  # noqa: S603
+
+
+def served_template(folder: Path) -> Path:
+    """The template to serve of what is built."""
+    template = yaml_parse((folder / "template.yaml").read_text(encoding="utf-8"))
+    template["Parameters"]["Architecture"]["Default"] = ARCHITECTURE
+    # Beside what SAM wrote, whose paths are relative; JSON is YAML too.
+    served = folder / "served.yaml"
+    served.write_text(json.dumps(for_sam_local(template)), encoding="utf-8")
+    return served
+
+
+def for_sam_local(template: dict[str, Any]) -> dict[str, Any]:
+    """A template of which `sam local` makes what CloudFormation and API Gateway make of the original.
+
+    SAM looks at no condition of a resource: the routes of a relay that is off would hide those of the api
+    function. And it takes each body for text where an API names no binary media types. An HTTP API has none to
+    name: it tells by itself.
+    """
+    resources = {name: each for name, each in template["Resources"].items() if is_made(each, template)}
+    for each in resources.values():
+        if each["Type"] == "AWS::Serverless::HttpApi":
+            definition = each["Properties"].setdefault("DefinitionBody", {"openapi": "3.0.1", "paths": {}})
+            definition["x-amazon-apigateway-binary-media-types"] = ["*/*"]
+    return {**template, "Resources": resources, "Outputs": {}}
+
+
+def is_made(resource: dict[str, Any], template: dict[str, Any]) -> bool:
+    """Whether a resource's condition holds, with the defaults of the template's parameters."""
+    if "Condition" not in resource:
+        return True
+    defaults = {name: each.get("Default", "") for name, each in template["Parameters"].items()}
+    pseudo = IntrinsicsSymbolTable.DEFAULT_PSEUDO_PARAM_VALUES
+    symbols = IntrinsicsSymbolTable(template, logical_id_translator={**pseudo, **defaults})
+    resolver = IntrinsicResolver(template=template, symbol_resolver=symbols)
+    choice = {"Fn::If": [resource["Condition"], True, False]}
+    return bool(resolver.intrinsic_property_resolver(choice, ignore_errors=False))
+
+
+@contextlib.contextmanager
+def serving(template: Path, port: int, flags: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """`sam local start-api`, once it listens. Its containers are gone in the end.
+
+    Raises:
+        RuntimeError: It does not start.
+    """
+    command = [SAM, "local", "start-api", "--template", str(template), "--port", str(port)]
+    # A container for each function that is asked, kept for the next request.
+    command += ["--warm-containers", "LAZY", *flags]
+    # In a session of its own, or Ctrl-C would reach it twice and interrupt it in removing its containers.
+    server = subprocess.Popen(command, cwd=ROOT, start_new_session=True)  # noqa: S603
+    try:
+        wait_for(server, port)
+        yield server
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def wait_for(server: subprocess.Popen[bytes], port: int) -> None:
+    """Return once a server listens."""
+    end = time.monotonic() + START_SECONDS
+    while server.poll() is None and time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"sam local start-api does not listen on port {port}")
+
+
+def derender(url: str, console: Console) -> None:
+    """Send the example; print it, as a command to send it again, and the answer."""
+    body = json.dumps(EXAMPLE)
+    command = shlex.join(["curl", url + PATH, "-H", "content-type: application/json", "-d", body])
+    console.print(f"\n{command}\n", markup=False)
+    request = urllib.request.Request(url + PATH, body.encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=FIRST_ANSWER_SECONDS) as response:
+        answer = response.read().decode()
+    console.print(f"\nHTTP {response.status}")
+    console.print_json(answer, ensure_ascii=False)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description="Serve the application under sam local start-api.", allow_abbrev=False
+    )
+    parser.add_argument("--built", action="store_true", help="serve what was built before")
+    parser.add_argument("--once", action="store_true", help="end after the example")
+    parser.add_argument("--port", type=int, default=3000, help="port to listen on (%(default)s)")
+    parser.add_argument(
+        "--build-dir", type=Path, default=ROOT / ".aws-sam" / "local" / "build", help="where it is built"
+    )
+    options, flags = parser.parse_known_args()
+    options.build_dir = options.build_dir.absolute()
+    os.environ.setdefault("SAM_CLI_TELEMETRY", "0")
+    # However this was started and is ended, its server and the containers end first.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    console = Console(highlight=False, soft_wrap=True)
+    if not has_engine():
+        console.print(NO_ENGINE, markup=False)
+        return 1
+    url = f"http://127.0.0.1:{options.port}"
+    try:
+        socket.create_server(("127.0.0.1", options.port)).close()
+        if not options.built:
+            build(options.build_dir)
+        with serving(served_template(options.build_dir), options.port, flags) as server:
+            derender(url, console)
+            if options.once:
+                return 0
+            console.print(f"\nServing on {url} until Ctrl-C.")
+            return server.wait()
+    except KeyboardInterrupt:
+        return 0
+    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+        console.print(f"sam-local: {error}", markup=False)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
