@@ -1,0 +1,384 @@
+"""What every stack has to keep to: small rules over its resources. What a rule yields are violations of it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from .stack import Stack
+
+    Rule = Callable[[Stack], Iterator[str]]
+
+__all__ = ["EXEMPTIONS", "RULES", "Exemption", "allowed"]
+
+EXECUTION: Final = r"arn:aws:states:eu-central-1:123456789012:execution:derender-batch"
+
+
+class Exemption(NamedTuple):
+    """Where a permission has to have a `*`."""
+
+    services: frozenset[str]
+    """Who may have it."""
+    actions: frozenset[str]
+    resource: str
+    """A pattern of the whole."""
+    reason: str
+
+
+def _exempt(services: str, actions: str, resource: str, reason: str) -> Exemption:
+    return Exemption(frozenset(services.split()), frozenset(actions.split()), resource, reason)
+
+
+EXEMPTIONS: Final = (
+    _exempt(
+        "lambda states",
+        "xray:PutTraceSegments xray:PutTelemetryRecords",
+        r"\*",
+        "IAM knows no resources of X-Ray for them.",
+    ),
+    _exempt(
+        "states",
+        "xray:GetSamplingRules xray:GetSamplingTargets",
+        r"\*",
+        "IAM knows no resources of X-Ray for them.",
+    ),
+    _exempt(
+        "codedeploy",
+        "cloudwatch:DescribeAlarms",
+        r"\*",
+        "CloudWatch describes composite alarms only to who may describe all alarms.",
+    ),
+    _exempt(
+        "states",
+        "logs:CreateLogDelivery logs:GetLogDelivery logs:UpdateLogDelivery logs:DeleteLogDelivery"
+        " logs:ListLogDeliveries logs:PutResourcePolicy logs:DescribeResourcePolicies logs:DescribeLogGroups",
+        r"\*",
+        "Step Functions has its log delivered by a policy of the account, of which IAM knows no resources.",
+    ),
+    _exempt(
+        "apigateway",
+        "logs:CreateLogGroup logs:CreateLogStream logs:DescribeLogGroups logs:DescribeLogStreams"
+        " logs:PutLogEvents logs:GetLogEvents logs:FilterLogEvents",
+        r"\*",
+        "API Gateway takes no role for the logs of an account's REST APIs that may do less.",
+    ),
+    _exempt(
+        "states",
+        "lambda:InvokeFunction",
+        r"arn:aws:lambda:eu-central-1:123456789012:function:\$\{BatchFunction\}:\*",
+        "A job stays with the version that it began with, which may be any.",
+    ),
+    _exempt(
+        "states",
+        "states:DescribeExecution states:StopExecution",
+        rf"{EXECUTION}(/parts)?:\*",
+        "Executions are named when they start.",
+    ),
+    _exempt(
+        "states",
+        "states:RedriveExecution",
+        rf"{EXECUTION}/parts:\*",
+        "Executions are named when they start.",
+    ),
+    _exempt(
+        "lambda",
+        "s3:GetObject",
+        r"arn:aws:s3:::[^/*]+/(input|output)/\*",
+        "Objects are the bucket's users' to name.",
+    ),
+    _exempt(
+        "lambda",
+        "s3:PutObject s3:AbortMultipartUpload",
+        r"arn:aws:s3:::[^/*]+/output/\*",
+        "Objects are named after the jobs.",
+    ),
+)
+"""All of them. One that no stack needs does not belong here."""
+
+OF_ALL: Final = frozenset(
+    {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTelemetryRecords", "xray:PutTraceSegments"}
+)
+OF_FUNCTIONS: Final[Mapping[str, frozenset[str]]] = {
+    "ApiFunction": OF_ALL,
+    "AuthorizerFunction": OF_ALL,
+    "RelayFunction": OF_ALL,
+    "BatchFunction": OF_ALL
+    | {
+        "kms:Decrypt",
+        "kms:GenerateDataKey",
+        "s3:AbortMultipartUpload",
+        "s3:GetObject",
+        "s3:ListBucket",
+        "s3:PutObject",
+    },
+}
+"""Function → what its role may allow at most."""
+SECRET: Final = re.compile(r"secret|password|token|credential|digest|key|upstreams|url", re.IGNORECASE)
+"""Parameters with such names are not echoed…"""
+NO_SECRETS: Final = frozenset({"KmsKeyArn"})
+"""…but these."""
+
+
+class Permission(NamedTuple):
+    """What a role allows a service."""
+
+    role: str
+    service: str
+    action: str
+    resource: str
+
+    def falls_under(self, exemption: Exemption) -> bool:
+        """Whether it may have a `*` in its resource."""
+        return (
+            self.service.removesuffix(".amazonaws.com") in exemption.services
+            and self.action in exemption.actions
+            and re.fullmatch(exemption.resource, self.resource) is not None
+        )
+
+
+def allowed(stack: Stack) -> Iterator[Permission]:
+    """All that is allowed."""
+    for name, role in stack.of_type("AWS::IAM::Role").items():
+        (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
+        for policy in role.get("Policies", []):
+            for statement in policy["PolicyDocument"]["Statement"]:
+                if statement["Effect"] == "Allow":
+                    for action in _listed(statement["Action"]):
+                        for resource in _listed(statement["Resource"]):
+                            yield Permission(name, trust["Principal"].get("Service", ""), action, resource)
+
+
+def permissions_name_what_they_are_of(stack: Stack) -> Iterator[str]:
+    """No `*` in what is allowed, but for the exemptions."""
+    for each in allowed(stack):
+        if "*" in each.action:
+            yield f"{each.role} allows {each.action}"
+        if "*" in each.resource and not any(map(each.falls_under, EXEMPTIONS)):
+            yield f"{each.role} allows {each.action} of {each.resource}"
+
+
+def roles_are_written_out(stack: Stack) -> Iterator[str]:
+    """No policies that AWS manages, and nobody but one service to take the role."""
+    for name, role in stack.of_type("AWS::IAM::Role").items():
+        if "ManagedPolicyArns" in role:
+            yield f"{name} has managed policies"
+        for statement in role["AssumeRolePolicyDocument"]["Statement"]:
+            principal = statement["Principal"]
+            if principal.keys() != {"Service"} or not isinstance(principal["Service"], str):
+                yield f"{name} may be taken by {principal}"
+
+
+def functions_have_bounds(stack: Stack) -> Iterator[str]:
+    """Time, memory, traces as they were chosen, and a role of their own."""
+    functions = stack.of_type("AWS::Lambda::Function")
+    traces = "Active" if stack.parameters.get("Tracing") == "on" else "PassThrough"
+    for name, function in functions.items():
+        for needed in ("Timeout", "MemorySize"):
+            if needed not in function:
+                yield f"{name} has no {needed}"
+        if function.get("TracingConfig") != {"Mode": traces}:
+            yield f"{name} does not trace as it was chosen"
+        if [each["Role"] for each in functions.values()].count(function["Role"]) > 1:
+            yield f"{name} shares its role"
+        if _role(function) not in stack.of_type("AWS::IAM::Role"):
+            yield f"{name} has a role that is not the stack's"
+
+
+def functions_may_do_no_more(stack: Stack) -> Iterator[str]:
+    """They write to their own log, and trace where that was chosen; only batch reads and writes files."""
+    for name, function in stack.of_type("AWS::Lambda::Function").items():
+        log = f"{function.get('LoggingConfig', {}).get('LogGroup', '')[:-1]}.Arn}}"
+        for each in allowed(stack):
+            if each.role != _role(function):
+                continue
+            if each.action not in OF_FUNCTIONS[name]:
+                yield f"{name} may {each.action}"
+            if each.action.startswith("logs:") and each.resource != log:
+                yield f"{name} may write to {each.resource}"
+            if each.action.startswith("xray:") and stack.parameters.get("Tracing") != "on":
+                yield f"{name} may trace, which is off"
+
+
+def logs_expire(stack: Stack) -> Iterator[str]:
+    """Each function, API and state machine has a log group of the stack, and each of those a time."""
+    groups = stack.of_type("AWS::Logs::LogGroup")
+    for name, group in groups.items():
+        if not group.get("RetentionInDays"):
+            yield f"{name} is kept forever"
+    destinations = {
+        name: _at(each, *way)
+        for kind, *way in (
+            ("AWS::Lambda::Function", "LoggingConfig", "LogGroup"),
+            ("AWS::ApiGateway::Stage", "AccessLogSetting", "DestinationArn"),
+            ("AWS::ApiGatewayV2::Stage", "AccessLogSettings", "DestinationArn"),
+            (
+                "AWS::StepFunctions::StateMachine",
+                "LoggingConfiguration",
+                "Destinations",
+                0,
+                "CloudWatchLogsLogGroup",
+                "LogGroupArn",
+            ),
+        )
+        for name, each in stack.of_type(str(kind)).items()
+    }
+    for name, destination in destinations.items():
+        if _logical_name(destination) not in groups:
+            yield f"{name} logs to {destination}"
+
+
+def all_is_encrypted(stack: Stack) -> Iterator[str]:
+    """With the key that was given, wherever one may be; buckets also without."""
+    key = stack.parameters.get("KmsKeyArn") or None
+    for kind, name_of_key in (
+        ("AWS::Logs::LogGroup", "KmsKeyId"),
+        ("AWS::Lambda::Function", "KmsKeyArn"),
+        ("AWS::AppConfig::ConfigurationProfile", "KmsKeyIdentifier"),
+    ):
+        for name, each in stack.of_type(kind).items():
+            if each.get(name_of_key) != key:
+                yield f"{name} is not encrypted with {key or 'a key of AWS'}"
+    for name, each in stack.of_type("AWS::StepFunctions::StateMachine").items():
+        if each.get("EncryptionConfiguration", {}).get("KmsKeyId") != key:
+            yield f"{name} is not encrypted with {key or 'a key of AWS'}"
+    for name, each in stack.of_type("AWS::S3::Bucket").items():
+        ((rule),) = each.get("BucketEncryption", {}).get("ServerSideEncryptionConfiguration", [{}])
+        encryption = rule.get("ServerSideEncryptionByDefault", {})
+        if encryption.get("SSEAlgorithm") != ("aws:kms" if key else "AES256"):
+            yield f"{name} is encrypted by {encryption}"
+        if encryption.get("KMSMasterKeyID") != key:
+            yield f"{name} is not encrypted with {key or 'a key of AWS'}"
+
+
+def nothing_is_open_by_accident(stack: Stack) -> Iterator[str]:
+    """Each way in asks who it is, unless a parameter says in words that it is open to everyone."""
+    is_open = stack.parameters.get("Authorization") == "open-to-everyone"
+    for kind in ("AWS::ApiGatewayV2::Api", "AWS::ApiGateway::RestApi"):
+        for name, api in stack.of_type(kind).items():
+            schemes = api["Body"].get("components", {}).get("securitySchemes", {})
+            for path, methods in api["Body"]["paths"].items():
+                for method, route in methods.items():
+                    asked = [each for one in route.get("security", []) for each in one]
+                    if not is_open and not (asked and all(_asks(schemes.get(each, {})) for each in asked)):
+                        yield f"{name} is open at {method} {path}"
+                    if method in ("options", "x-amazon-apigateway-any-method") and kind.endswith("V2::Api"):
+                        yield f"{name} takes preflights at {path}"
+    for name, url in stack.of_type("AWS::Lambda::Url").items():
+        if not is_open and url["AuthType"] != "AWS_IAM":
+            yield f"{name} is open"
+    for name, permission in stack.of_type("AWS::Lambda::Permission").items():
+        if permission["Principal"] == "*":
+            by_url = permission.get("FunctionUrlAuthType") == "NONE" or permission.get("InvokedViaFunctionUrl")
+            if not (is_open and by_url):
+                yield f"{name} is everyone's"
+        elif "SourceArn" not in permission:
+            yield f"{name} is of any {permission['Principal']}"
+    for kind in ("AWS::ApiGatewayV2::Route", "AWS::ApiGateway::Method"):
+        yield from (f"{name} is a route that is not looked at" for name in stack.of_type(kind))
+
+
+def secrets_are_not_told(stack: Stack) -> Iterator[str]:
+    """What is not echoed is in no property but variables of functions and the hosted configuration."""
+    parameters = stack.template.get("Parameters", {})
+    hidden = {name for name, each in parameters.items() if each.get("NoEcho")}
+    for name in parameters:
+        if SECRET.search(name) and name not in hidden | NO_SECRETS:
+            yield f"{name} is echoed"
+    values = {stack.parameters[name]: name for name in hidden if stack.parameters[name]}
+    for place, text in _texts({"resources": stack.resources, "outputs": stack.outputs}):
+        if re.fullmatch(r"resources\.\w+\.Properties\.(Environment\.Variables\.\w+|Content)", place):
+            continue
+        yield from (f"{place} tells {name}" for value, name in values.items() if value in text)
+
+
+def buckets_are_private(stack: Stack) -> Iterator[str]:
+    """Nothing public, nothing in clear on its way, nothing forever, and nothing lost with the stack."""
+    policies = {each["Bucket"]: each for each in stack.of_type("AWS::S3::BucketPolicy").values()}
+    for name, bucket in stack.of_type("AWS::S3::Bucket").items():
+        blocks = bucket.get("PublicAccessBlockConfiguration", {})
+        if not (len(blocks) == 4 and all(blocks.values())):
+            yield f"{name} may be public"
+        if bucket.get("OwnershipControls") != {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}:
+            yield f"{name} has access lists"
+        if not any(
+            rule["Status"] == "Enabled" and "ExpirationInDays" in rule and "Prefix" not in rule
+            for rule in bucket.get("LifecycleConfiguration", {}).get("Rules", [])
+        ):
+            yield f"{name} keeps files forever"
+        resource = stack.resources[name]
+        if {resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy")} != {"Retain"}:
+            yield f"{name} is deleted with the stack"
+        statements = policies.get(f"${{{name}}}", {}).get("PolicyDocument", {}).get("Statement", [])
+        if not any(_denies_http(each, f"${{{name}.Arn}}") for each in statements):
+            yield f"{name} may be read and written in clear"
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    permissions_name_what_they_are_of,
+    roles_are_written_out,
+    functions_have_bounds,
+    functions_may_do_no_more,
+    logs_expire,
+    all_is_encrypted,
+    nothing_is_open_by_accident,
+    secrets_are_not_told,
+    buckets_are_private,
+)
+
+
+def _at(value: Any, *way: str | int) -> Any:
+    """What is somewhere in a value; None where nothing is."""
+    for step in way:
+        try:
+            value = value[step]
+        except (KeyError, IndexError):
+            return None
+    return value
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _role(function: Mapping[str, Any]) -> str | None:
+    return _logical_name(function["Role"])
+
+
+def _logical_name(reference: str | None) -> str | None:
+    """What is referred to."""
+    found = re.fullmatch(r"\$\{(\w+)(?:\.\w+)?\}", reference or "")
+    return found[1] if found else None
+
+
+def _asks(scheme: Mapping[str, Any]) -> bool:
+    """Whether API Gateway asks for something: a signature, or what an authorizer is given."""
+    authorizer = scheme.get("x-amazon-apigateway-authorizer", {})
+    return scheme.get("x-amazon-apigateway-authtype") == "awsSigv4" or (
+        authorizer.get("type") in ("jwt", "request") and bool(authorizer.get("identitySource"))
+    )
+
+
+def _denies_http(statement: Mapping[str, Any], bucket: str) -> bool:
+    return (
+        statement["Effect"] == "Deny"
+        and statement["Principal"] == "*"
+        and statement["Action"] == "s3:*"
+        and set(statement["Resource"]) == {bucket, f"{bucket}/*"}
+        and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    )
+
+
+def _texts(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Where texts are, and what they are."""
+    match value:
+        case str():
+            yield place, value
+        case dict():
+            for name, each in value.items():
+                yield from _texts(each, f"{place}.{name}" if place else name)
+        case list():
+            for index, each in enumerate(value):
+                yield from _texts(each, f"{place}.{index}")
