@@ -1,8 +1,8 @@
 """Whether a caller's API key is known: a Lambda authorizer, since HTTP APIs have no keys of their own.
 
 A key is sent as OpenAI's clients send theirs, `Authorization: Bearer KEY`. API Gateway itself refuses requests
-without that header, and asks again for the same one only after five minutes. Only digests of keys are known here,
-and nothing of a request is logged.
+without that header, and asks again for the same one only after five minutes. Only digests of keys are known
+here, and nothing of a request is logged.
 """
 
 from __future__ import annotations

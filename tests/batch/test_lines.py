@@ -225,6 +225,7 @@ def in_ranges(content: bytes, step: int, longest: int = 1 << 30) -> list[Line]:
     ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\r\n"]), max_size=40), st.integers(1, 90))
 def test_ranges_have_each_line_once(parts: list[bytes], step: int) -> None:
     content = b"".join(parts)
@@ -237,6 +238,7 @@ def test_ranges_have_each_line_once(parts: list[bytes], step: int) -> None:
     assert in_ranges(content, step) == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 12), max_size=12), st.integers(1, 40), st.integers(0, 12))
 def test_a_line_that_is_too_long_is_passed_over(lengths: list[int], step: int, longest: int) -> None:
     content = b"".join(b"x" * length + b"\n" for length in lengths)

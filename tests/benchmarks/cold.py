@@ -12,12 +12,17 @@ import argparse
 import compileall
 import contextlib
 import json
+import os
 import py_compile
 import shutil
+import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -58,6 +63,28 @@ async def answer() -> dict[str, str]:
 
 handler = Mangum(app, lifespan="off")
 """
+BARE_SERVER: Final = """
+import os
+
+import uvicorn
+from fastapi import FastAPI
+
+app = FastAPI()
+
+
+@app.get("/health")
+async def health() -> None:
+    pass
+
+
+uvicorn.run(app, host="127.0.0.1", port=int(os.environ["PORT"]), log_level="warning", access_log=False)
+"""
+EVERYTHING_ON: Final = {
+    "DERENDER_SERVICE": "derender",
+    "DERENDER_STATE_KEY": "0123456789abcdef",
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",
+}
+"""What the template sets, beside the model."""
 
 
 class Row(NamedTuple):
@@ -74,7 +101,12 @@ class Row(NamedTuple):
 def rows(rounds: int = 9) -> list[Row]:
     """Start and memory, each measured `rounds` times."""
     (qwen3,) = BUNDLED.glob("*.vocab")
-    return [*cold_start(rounds), *memory(rounds), *several_models(rounds, "Qwen3", qwen3)]
+    return [
+        *cold_start(rounds),
+        *other_functions(rounds),
+        *memory(rounds),
+        *several_models(rounds, "Qwen3", qwen3),
+    ]
 
 
 def cold_start(rounds: int = 9) -> list[Row]:
@@ -88,6 +120,40 @@ def cold_start(rounds: int = 9) -> list[Row]:
 
     with _tasks() as tasks:
         return _in_turns(rounds, measure, tasks, BARE_NAME, "ms", "1.2 times")
+
+
+def other_functions(rounds: int = 9) -> list[Row]:
+    """The same of the other functions.
+
+    The batch function is asked for a step that is none, since S3 is not there; the relay, which has a server of
+    its own, for its health, as the Web Adapter does.
+    """
+    events: dict[str, object] = {
+        "batch": {"step": "none"},
+        "authorizer": {"version": "2.0", "headers": {"authorization": "Bearer key"}},
+    }
+
+    def measure(subject: tuple[Path, str]) -> dict[str, float]:
+        task, name = subject
+        start = time.perf_counter()
+        with _runtime(task, handler=f"{name}.handler") as runtime:
+            if name in events:
+                runtime.invoke(events[name])
+            else:
+                _answered(runtime)
+            return {"": (time.perf_counter() - start) * 1e3}
+
+    def measure_server(task: Path) -> dict[str, float]:
+        return {"": _until_ready(task) * 1e3}
+
+    with _tasks() as (ours, bare):
+        found = [
+            row._replace(measure=f"start to first response, {name}")
+            for name in events
+            for row in _in_turns(rounds, measure, ((ours, name), (bare, "api")), BARE_NAME, "ms", "")
+        ]
+        servers = _in_turns(rounds, measure_server, (ours, bare), "bare FastAPI server", "ms", "")
+        return [*found, *(row._replace(measure="start to first response, relay") for row in servers)]
 
 
 def memory(rounds: int = 9) -> list[Row]:
@@ -179,6 +245,7 @@ def _tasks() -> Iterator[tuple[Path, Path]]:
         shutil.copytree(HANDLERS, ours, ignore=shutil.ignore_patterns("__pycache__"))
         bare.mkdir()
         (bare / "api.py").write_text(BARE, encoding="utf-8")
+        (bare / "relay.py").write_text(BARE_SERVER, encoding="utf-8")
         for task in (ours, bare):
             compileall.compile_dir(
                 task, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
@@ -206,8 +273,38 @@ def _model(number: int) -> str:
     return f"model-{number}"
 
 
-def _runtime(task: Path, layer: Path = BUNDLED) -> Runtime:
-    return Runtime(task, environment={"DERENDER_LAYER": str(layer)})
+def _runtime(task: Path, layer: Path = BUNDLED, *, handler: str = "api.handler") -> Runtime:
+    environment = {**EVERYTHING_ON, "DERENDER_LAYER": str(layer)}
+    return Runtime(task, handler=handler, environment=environment)
+
+
+def _until_ready(task: Path) -> float:
+    """Seconds from starting a server to its first answer."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {
+        **EVERYTHING_ON,
+        "DERENDER_LAYER": str(BUNDLED),
+        "DERENDER_UPSTREAMS": '{"gpu": "http://127.0.0.1:9"}',
+        "PATH": os.defpath,
+        "PORT": str(port),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    start = time.perf_counter()
+    server = subprocess.Popen([sys.executable, task / "relay.py"], cwd=task, env=environment)
+    try:
+        while server.poll() is None:
+            connection = HTTPConnection("127.0.0.1", port, timeout=10)
+            with contextlib.closing(connection), contextlib.suppress(OSError):
+                connection.request("GET", "/health")
+                if connection.getresponse().status == HTTPStatus.OK:
+                    return time.perf_counter() - start
+            time.sleep(0.002)
+    finally:
+        server.kill()
+        server.wait()
+    raise RuntimeError(f"the server in {task} ends")
 
 
 def _answered(runtime: Runtime, model: str | None = None) -> None:

@@ -7,12 +7,14 @@ out, and checked in the translated template instead (test_template.py, test_poli
 from __future__ import annotations
 
 import base64
+import contextlib
 import copy
 import hashlib
 import io
 import json
 import re
 import zipfile
+from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any, Final
 
 import boto3
@@ -54,12 +56,21 @@ IGNORED: Final = {
     "AWS::S3::BucketPolicy",
 }
 """What moto's CloudFormation makes nothing of."""
+UNREAD: Final = {"AWS::ApiGateway::Deployment"}
+"""What it would make of a REST API's document, which it does not read."""
 PARAMETERS: Final = {
-    "Relay": "function-url",
+    "Authorization": "api-key",
+    "ApiKeyDigests": "0123456789abcdef" * 4,
+    "Relay": "rest-api",
     "Upstreams": '{"gpu": "http://gpu.example"}',
     "LogRetentionDays": "14",
 }
-FUNCTIONS: Final = {"ApiFunction": "api.handler", "BatchFunction": "batch.handler", "RelayFunction": "relay.sh"}
+FUNCTIONS: Final = {
+    "AuthorizerFunction": "authorizer.handler",
+    "ApiFunction": "api.handler",
+    "BatchFunction": "batch.handler",
+    "RelayFunction": "relay.sh",
+}
 
 
 class Account:
@@ -99,10 +110,11 @@ class Account:
             self._clients[service] = client
         return self._clients[service]
 
-    def content(self, uri: str) -> bytes:
-        """What was uploaded to `s3://bucket/key`."""
-        bucket, _, key = uri.removeprefix("s3://").partition("/")
-        content: bytes = self.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+    def code(self, name: str) -> bytes:
+        """What was uploaded of a function or a layer."""
+        properties = self.packaged["Resources"][name]["Properties"]
+        _, _, key = str(properties.get("CodeUri") or properties["ContentUri"]).rpartition("/")
+        content: bytes = self.client("s3").get_object(Bucket=BUCKET, Key=key)["Body"].read()
         return content
 
     def deploy(self, template: Template, parameters: Mapping[str, str]) -> str:
@@ -148,7 +160,7 @@ def as_moto_takes_it(template: Template) -> Template:
     An alias is its function then; of anything else, and of nested stacks' outputs, there is the name. Layers
     are made, but functions have none, since moto can't refer to one.
     """
-    ignored = {name: each for name, each in template["Resources"].items() if each["Type"] in IGNORED}
+    ignored = {name: each for name, each in template["Resources"].items() if each["Type"] in IGNORED | UNREAD}
 
     def name_of(found: re.Match[str]) -> str:
         is_unknown = found[1] in ignored or found[2].startswith(".Outputs.")
@@ -183,20 +195,37 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
     """An account that the application is deployed to."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    _, port = server.get_host_and_port()
+    reset(port)
     try:
-        _, port = server.get_host_and_port()
         # By this name moto finds nested templates in its own S3.
         made = Account(f"http://localhost:{port}", tmp_path_factory.mktemp("package") / "packaged.yaml")
         assert made.deploy(made.packaged, PARAMETERS) == "CREATE_COMPLETE"
         yield made
     finally:
+        reset(port)
         server.stop()
 
 
+def reset(port: int) -> None:
+    """Forget what is in the account. All that is moto's in this process has it in common."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    with contextlib.closing(connection):
+        connection.request("POST", "/moto-api/reset")
+        assert connection.getresponse().status == 200
+
+
 def test_only_what_moto_ignores_is_left_out() -> None:
-    made = stack(**PARAMETERS), stack(**{**PARAMETERS, "Relay": "rest-api"})
+    made = stack(**PARAMETERS), stack(Relay="function-url", Upstreams=PARAMETERS["Upstreams"])
     kinds = {each["Type"] for root in made for one in root.walk() for each in one.resources.values()}
     assert kinds - get_model_map().keys() == IGNORED
+
+
+def test_there_is_a_rest_api_of_which_moto_reads_no_routes(account: Account) -> None:
+    gateway = account.client("apigateway")
+    (api,) = gateway.get_rest_apis()["items"]
+    assert api["name"] == "derender-relay"
+    assert [each["path"] for each in gateway.get_resources(restApiId=api["id"])["items"]] == ["/"]
 
 
 def test_code_and_templates_are_uploaded_once(account: Account) -> None:
@@ -214,24 +243,26 @@ def test_functions_have_their_settings(account: Account, name: str) -> None:
     assert made["Handler"] == FUNCTIONS[name] == wanted["Handler"]
     assert made["Runtime"] == "python3.13"
     assert made["Architectures"] == ["x86_64"]
-    assert (made["Timeout"], str(made["MemorySize"])) == (wanted["Timeout"], wanted["MemorySize"])
+    assert (made["Timeout"], made["MemorySize"]) == (wanted["Timeout"], int(wanted["MemorySize"]))
+    assert made["Description"]
     variables = {variable: str(value) for variable, value in made["Environment"]["Variables"].items()}
     assert variables == wanted["Environment"]["Variables"]
     assert made["Role"].endswith(f":role/{account.resources[name.replace('Function', 'Role')]}")
-    assert account.versions(name) == ["1"]
+    assert account.versions(name) == ([] if name == "AuthorizerFunction" else ["1"])
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_have_their_code(account: Account, name: str) -> None:
     function = account.function(name)
-    content = account.content(account.packaged["Resources"][name]["Properties"]["CodeUri"])
+    content = account.code(name)
     assert function["Configuration"]["CodeSha256"] == sha256(content)
     assert function["Configuration"]["CodeSize"] == len(content)
     with zipfile.ZipFile(io.BytesIO(content)) as package:
         assert package.testzip() is None
         module = FUNCTIONS[name].removesuffix(".handler")
         script = module if "." in module else f"{module}.py"
-        assert {script, "derender/app.py", "fastapi/__init__.py"} <= set(package.namelist())
+        library = set() if name == "AuthorizerFunction" else {"derender/app.py", "fastapi/__init__.py"}
+        assert {script, *library} <= set(package.namelist())
         if script == "relay.sh":
             assert package.getinfo(script).external_attr >> 16 & 0o111 == 0o111
 
@@ -239,7 +270,7 @@ def test_functions_have_their_code(account: Account, name: str) -> None:
 def test_the_layer_has_a_vocabulary_that_can_be_loaded(account: Account, tmp_path: Path) -> None:
     (layer,) = account.client("lambda").list_layers()["Layers"]
     version = account.client("lambda").get_layer_version(LayerName=layer["LayerArn"], VersionNumber=1)
-    content = account.content(account.packaged["Resources"]["TokenizerLayer"]["Properties"]["ContentUri"])
+    content = account.code("TokenizerLayer")
     assert version["Content"]["CodeSha256"] == sha256(content)
     assert version["CompatibleRuntimes"] == ["python3.13"]
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -277,7 +308,9 @@ def test_logs_are_kept_for_as_long_as_was_said(account: Account) -> None:
     groups = account.client("logs").describe_log_groups()["logGroups"]
     assert {each["logGroupName"]: each.get("retentionInDays") for each in groups} == dict.fromkeys(
         (
+            "/aws/apigateway/derender-relay",
             "/aws/lambda/derender-api",
+            "/aws/lambda/derender-authorizer",
             "/aws/lambda/derender-batch",
             "/aws/lambda/derender-relay",
             "/aws/vendedlogs/apis/derender-api",
@@ -309,7 +342,7 @@ def test_the_state_machine_asks_the_batch_function(account: Account) -> None:
 def test_the_dashboard_shows_the_functions(account: Account) -> None:
     body = account.client("cloudwatch").get_dashboard(DashboardName=STACK)["DashboardBody"]
     assert json.loads(body)["widgets"]
-    for name in FUNCTIONS:
+    for name in FUNCTIONS.keys() - {"AuthorizerFunction"}:
         assert account.resources[name] in body
 
 
@@ -344,7 +377,7 @@ def test_an_update_changes_what_is_asked_and_can_be_taken_back(account: Account)
 
 def test_other_code_is_another_version_beside_the_first(account: Account) -> None:
     other = copy.deepcopy(account.packaged)
-    content = account.content(other["Resources"]["AuthorizerFunction"]["Properties"]["CodeUri"])
+    content = account.code("AuthorizerFunction")
     account.client("s3").put_object(Bucket=BUCKET, Key="other", Body=content)
     other["Resources"]["ApiFunction"]["Properties"]["CodeUri"] = f"s3://{BUCKET}/other"
     assert account.deploy(other, PARAMETERS) == "UPDATE_COMPLETE"
