@@ -52,6 +52,12 @@ EXEMPTIONS: Final = (
         "CloudWatch describes composite alarms only to who may describe all alarms.",
     ),
     _exempt(
+        "codedeploy",
+        "lambda:GetAlias lambda:UpdateAlias lambda:GetProvisionedConcurrencyConfig",
+        r"\$\{(Api|Relay)Function\.Arn\}:\*",
+        "Each deployment is of another version.",
+    ),
+    _exempt(
         "states",
         "logs:CreateLogDelivery logs:GetLogDelivery logs:UpdateLogDelivery logs:DeleteLogDelivery"
         " logs:ListLogDeliveries logs:PutResourcePolicy logs:DescribeResourcePolicies logs:DescribeLogGroups",

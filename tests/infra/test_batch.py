@@ -118,7 +118,7 @@ def test_executions_are_logged_where_they_fail_and_without_their_data(
     machine = properties["StateMachine"]
     logging = machine["LoggingConfiguration"]
     assert (logging["Level"], logging["IncludeExecutionData"]) == ("ERROR", False)
-    assert machine["TracingConfiguration"] == {"Enabled": True}
+    assert machine["TracingConfiguration"] == {"Enabled": {"Fn::If": ["HasTracing", True, False]}}
     assert properties["LogGroup"]["RetentionInDays"] == {"Ref": "LogRetentionDays"}
 
 

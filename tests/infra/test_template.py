@@ -132,12 +132,27 @@ def test_what_makes_no_sense_is_refused(parameters: dict[str, str], refusal: str
         ("KmsKeyArn", "alias/derender", False),
         ("AlarmTopic", f"arn:aws:sns:{REGION}:123456789012:alarms", True),
         ("AlarmTopic", "me@example.org", False),
+        ("CorsOrigins", "https://a.example,https://b.example", True),
+        ("CorsOrigins", "https://a.example, https://b.example", False),
+        ("JwtAudience", "a, b", False),
     ],
 )
 def test_parameters_have_their_form(name: str, value: str, fits: bool) -> None:
-    pattern = read(ROOT / "template.yaml")["Parameters"][name]["AllowedPattern"]
-    assert bool(re.fullmatch(pattern, value)) == fits
-    assert re.fullmatch(pattern, "")
+    parameter = read(ROOT / "template.yaml")["Parameters"][name]
+    assert bool(re.fullmatch(parameter["AllowedPattern"], value)) == fits
+    assert re.fullmatch(parameter["AllowedPattern"], parameter["Default"])
+
+
+def test_secrets_have_a_default_that_can_be_typed() -> None:
+    # `sam deploy --guided` shows no default of theirs, and takes no empty answer.
+    for parameter in read(ROOT / "template.yaml")["Parameters"].values():
+        assert not parameter.get("NoEcho") or parameter["Default"] == "none"
+
+
+def test_what_is_none_is_not_set() -> None:
+    made = stack(**FUNCTION_URL)
+    for name in ("DERENDER_STATE_KEY", "DERENDER_RENDER_URL"):
+        assert made.variables("RelayFunction")[name] == ""
 
 
 # --- who may call ---------------------------------------------------------------------------------------------

@@ -30,6 +30,12 @@ _FAULTS: Final = frozenset({"assertion_error", "value_error"})
 _UNION_BRANCHES: Final = frozenset({"int", "constrained-int", "str"})
 """What pydantic adds to a field's place to tell the types it may have apart."""
 
+_MOST_MODELS: Final = 1 << 18
+"""Wire models in a body, logprob entries not counted. Each takes a kilobyte, and may be three bytes of JSON."""
+_MOST_OPENED: Final = 1 << 18
+"""Objects and arrays that any body may have; a larger one has one in 16 bytes, and needs no more for logprobs."""
+_BYTES_FOR_OPENED: Final = 16
+
 ModelT = TypeVar("ModelT", bound=WireModel)
 OtherT = TypeVar("OtherT", bound=WireModel)
 
@@ -66,6 +72,8 @@ def read_either(complete: type[ModelT], streamed: type[OtherT], body: bytes) -> 
 
 def _parsed(models: tuple[type[WireModel], ...], body: bytes) -> Any:
     decoder = _decoder(models)
+    if len(body) > _MOST_OPENED and _opened(body) > max(_MOST_OPENED, len(body) // _BYTES_FOR_OPENED):
+        raise InvalidRequest("the body holds more objects and arrays than a request needs", param="body")
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
@@ -77,7 +85,16 @@ def _parsed(models: tuple[type[WireModel], ...], body: bytes) -> Any:
         raise InvalidRequest(f"the body is not JSON: {reason}", param="body") from None
 
 
+def _opened(body: bytes) -> int:
+    return body.count(b"{") + body.count(b"[")
+
+
 def _validated(model: type[ModelT], parsed: Any) -> ModelT:
+    if _models_in(parsed) > _MOST_MODELS:
+        raise InvalidRequest(
+            f"the body holds more than {_MOST_MODELS} responses, choices and the like; send several requests",
+            param="body",
+        )
     try:
         return model.model_validate(_plain(parsed))
     except ValidationError as error:
@@ -117,6 +134,15 @@ def _shape(annotation: Any) -> Any:
     if origin is list:
         return list[shapes[0]]  # type: ignore[valid-type]
     return reduce(or_, shapes) if origin in (Union, UnionType) else Any
+
+
+def _models_in(value: Any) -> int:
+    """How many shapes a value holds, itself counted."""
+    if isinstance(value, _Shape):
+        return 1 + sum(_models_in(getattr(value, name)) for name in value.__struct_fields__)
+    if isinstance(value, list) and value and isinstance(value[0], _Shape):
+        return sum(map(_models_in, value))
+    return 0
 
 
 def _plain(value: Any) -> Any:
