@@ -145,31 +145,40 @@ def conclude(store: Store, of: Job) -> Made:
 
 
 class Memory:
-    """A store of bytes."""
+    """A store of bytes.
+
+    Attributes:
+        objects: What it holds.
+        on_call: Called before each use of it.
+    """
 
     def __init__(self, **objects: bytes) -> None:
         self.objects = objects
+        self.on_call: Callable[[], None] = lambda: None
 
     def stat(self, name: str) -> Stat:
         """An object's size and etag."""
-        content = self.read(name)
+        self.on_call()
+        content = self._content(name)
         return Stat(len(content), f"{hash(content)}")
 
     def has(self, name: str) -> bool:
         """Whether there is an object."""
+        self.on_call()
         return name in self.objects
 
     def names(self, prefix: str) -> Iterator[str]:
         """The names that begin with a prefix."""
+        self.on_call()
         return iter(sorted(name for name in self.objects if name.startswith(prefix)))
 
     def read(self, name: str, *, most: int | None = None) -> bytes:
         """A whole object."""
-        if name not in self.objects:
-            raise NotFound(f"{name} is not there")
-        if most is not None and len(self.objects[name]) > most:
+        self.on_call()
+        content = self._content(name)
+        if most is not None and len(content) > most:
             raise TooLarge
-        return self.objects[name]
+        return content
 
     def read_range(self, name: str, start: int, end: int, *, etag: str) -> bytes:
         """Some of an object."""
@@ -179,12 +188,19 @@ class Memory:
 
     def write(self, name: str, content: bytes) -> None:
         """Put an object."""
+        self.on_call()
         self.objects[name] = content
 
     def write_all(self, name: str, contents: Iterable[bytes]) -> int:
         """Put an object, piece by piece."""
-        self.objects[name] = b"".join(contents)
-        return len(self.objects[name])
+        content = b"".join(contents)
+        self.write(name, content)
+        return len(content)
+
+    def _content(self, name: str) -> bytes:
+        if name not in self.objects:
+            raise NotFound(f"{name} is not there")
+        return self.objects[name]
 
 
 def run_here(content: bytes, *, part_bytes: int = 1 << 20, most: int = MOST) -> Made:

@@ -126,11 +126,12 @@ def test_an_empty_file_has_no_results(files: Files, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "0 lines: 0 answered\n"
 
 
-def test_names_may_be_any(tmp_path: Path) -> None:
-    files = Files(tmp_path / "in", *local.outputs(tmp_path / "ü [out]"))
+@pytest.mark.parametrize("name", ["ü [out]", "results", "records"])
+def test_names_may_be_any(tmp_path: Path, name: str) -> None:
+    files = Files(tmp_path / "in", *local.outputs(tmp_path / name))
     files.source.write_bytes(line())
     assert run(files) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "ü [out]", "ü [out].manifest.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", name, f"{name}.manifest.json"]
 
 
 def test_settings_are_those_of_the_environment(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,6 +194,21 @@ def test_what_s3_can_not_do_now_is_not_the_lines_error(bucket: Bucket, answer: t
     assert bucket.objects() == {}
 
 
+def test_what_was_not_recorded_counts_for_nothing() -> None:
+    store = Memory(**{"bucket/in.jsonl": line("a", chat(f"{HERE}late")) + line("b") + line("b")})
+    of = job(store, "bucket/in.jsonl", "bucket/out/job-1/")
+    derender(worker(store), of)
+    assert store.has(of.errors_name(0))
+    # That worker died before its record was there; to the next one more is.
+    del store.objects[of.record_name(0)]
+    store.objects[f"{HERE}late"] = json.dumps(generated()).encode()
+    derender(worker(store), of)
+    made = conclude(store, of)
+    assert [output["custom_id"] for output in made.outputs] == ["a", "b", "b"]
+    assert made.manifest["counts"] == {"total": 3, "completed": 2, "failed": 1}
+    assert made.manifest["failures"] == {"duplicate_custom_id": 1}
+
+
 # --- reading ahead --------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,10 @@ from derender.batch.stores import Stat, Unavailable
 from .support import BUCKET, CREATED, Bucket, Death, Memory, conclude, derender, job, line, lines, worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from derender.batch.records import Counts
+    from derender.batch.stores import Store
 
 INPUT = f"s3://{BUCKET}/in.jsonl"
 OUTPUT = f"s3://{BUCKET}/out/"
@@ -250,9 +253,17 @@ def die_at_each_call(bucket: Bucket, do: Any) -> int:
     raise AssertionError
 
 
+def derender_all(store: Store, of: Job) -> None:
+    derender(worker(store), of)
+
+
+def finish_all(store: Store, of: Job) -> None:
+    finish(store, of)
+
+
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("part_bytes", [1 << 20, 1000])
-def test_a_worker_may_die_at_any_call(bucket: Bucket, part_bytes: int) -> None:
+def test_a_worker_may_die_again_and_again(bucket: Bucket, part_bytes: int) -> None:
     of = bucket.job(b"".join(MIXED), part_bytes)
     derender(worker(bucket.store), of)
     made = conclude(bucket.store, of)
@@ -265,6 +276,34 @@ def test_a_worker_may_die_at_any_call(bucket: Bucket, part_bytes: int) -> None:
     assert bucket.objects() == expected
     assert conclude(bucket.store, of) == made
     assert bucket.objects() == expected
+
+
+@pytest.mark.usefixtures("pieces")
+@pytest.mark.parametrize("step", [derender_all, finish_all])
+def test_a_worker_may_die_once_at_any_call(step: Callable[[Store, Job], object]) -> None:
+    before = Memory(**{"bucket/in.jsonl": b"".join(MIXED)})
+    of = job(before, "bucket/in.jsonl", "bucket/out/job-1/", 1000)
+    if step is finish_all:
+        derender_all(before, of)
+    undisturbed = Memory(**before.objects)
+    step(undisturbed, of)
+    for number in count():
+        store, left = Memory(**before.objects), iter(range(number))
+
+        def die_once(store: Memory = store, left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                store.on_call = lambda: None
+                raise Death
+
+        store.on_call = die_once
+        try:
+            step(store, of)
+        except Death:
+            step(store, of)
+            assert store.objects == undisturbed.objects
+        else:
+            assert number > 20
+            break
 
 
 def test_an_observer_is_told_of_each_line_once(bucket: Bucket, pieces: int) -> None:

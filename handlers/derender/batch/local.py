@@ -175,7 +175,7 @@ def conclude(job: Job, to: Outputs) -> Manifest:
     store = FileStore()
     pieces, counts = settle(store, job)
     # Made in the work folder: elsewhere, what is unfinished would stay if this ended here.
-    results, errors, listed = (to.work / path.name for path in (to.results, to.errors, to.manifest))
+    results, errors, listed = (to.work / name for name in ("results.jsonl", "errors.jsonl", "manifest.json"))
     joined = join(store, [(job.results_name(piece.start), piece.results) for piece in pieces], str(results))
     refused = join(store, [(job.errors_name(piece.start), piece.errors) for piece in pieces], str(errors))
     made = manifest(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .requests import BatchRequest
     from .stores import Store
 
-__all__ = ["Derendered", "Worker", "derender_part"]
+__all__ = ["Reached", "Worker", "derender_part"]
 
 MOST_LINES: Final = 1000
 """Of a piece."""
@@ -58,7 +58,7 @@ class Worker:
         self.references = References(references, max_body_bytes)
 
 
-class Derendered(NamedTuple):
+class Reached(NamedTuple):
     """How far a part has come."""
 
     next: int | None
@@ -75,7 +75,7 @@ class _Piece(NamedTuple):
 
 def derender_part(
     worker: Worker, job: Job, start: int, *, is_late: Callable[[], bool], observe: Callable[[Counts], object]
-) -> Derendered:
+) -> Reached:
     """Derender the lines that begin from `start` on to the end of its part.
 
     Args:
@@ -97,8 +97,8 @@ def derender_part(
             observe(written)
             counts += written
             if piece.end < end and is_late():
-                return Derendered(piece.end, counts)
-    return Derendered(None, counts)
+                return Reached(piece.end, counts)
+    return Reached(None, counts)
 
 
 def _outputs(worker: Worker, job: Job, start: int, end: int) -> Iterator[Output]:
