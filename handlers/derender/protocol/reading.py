@@ -33,7 +33,7 @@ _UNION_BRANCHES: Final = frozenset({"int", "constrained-int", "str"})
 _MOST_MODELS: Final = 1 << 18
 """Wire models in a body, logprob entries not counted. Each takes a kilobyte, and may be three bytes of JSON."""
 _MOST_OPENED: Final = 1 << 18
-"""Objects and arrays that any body may have; a larger one has one in 16 bytes, and needs no more for logprobs."""
+"""Objects and arrays that any body may have. A larger one has one in 16 bytes: no logprobs need more."""
 _BYTES_FOR_OPENED: Final = 16
 
 ModelT = TypeVar("ModelT", bound=WireModel)
