@@ -36,7 +36,13 @@ except SettingsError as error:
     sys.exit(f"derender: {error}")
 
 store = connect()
-worker = Worker(store, models, max_body_bytes=settings.max_body_bytes, references=lambda: store)
+worker = Worker(
+    store,
+    models,
+    max_body_bytes=settings.max_body_bytes,
+    max_sequences=settings.max_sequences,
+    references=lambda: store,
+)
 
 
 def handler(event: object, context: Context) -> dict[str, Any]:

@@ -8,8 +8,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from . import __version__
-from .layer import load_models
-from .settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,19 +24,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0, or 1 with one line on standard error.
     """
-    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Who reads has seen enough. Python flushes once more at exit, which must not fail either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run(given: Sequence[str]) -> int:
+    # Imported here, as all that takes a while: Ctrl-C may come meanwhile.
+    from .settings import SettingsError
+
     options = _parser(given).parse_args(given)
     try:
         status = int(options.run(options))
         sys.stdout.flush()
     except SettingsError as error:
         print(f"derender: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # Who reads has seen enough. Python flushes once more at exit, which must not fail either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return status
 
@@ -85,6 +90,9 @@ def _port(text: str) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    from .layer import load_models
+    from .settings import Settings
+
     settings = Settings.from_environment(os.environ)
     models = load_models(settings)
     try:

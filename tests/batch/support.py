@@ -109,9 +109,17 @@ def job(store: Store, name: str, output: str, part_bytes: int = 1 << 20) -> Job:
     return Job(name, output, "job-1", CREATED, etag, size, part_bytes)
 
 
-def worker(store: Store, *, most: int = MOST, references: Store | None = None) -> Worker:
+def worker(
+    store: Store, *, most: int = MOST, most_references: int = 1000, references: Store | None = None
+) -> Worker:
     """A worker of the bundled model."""
-    return Worker(store, models(), max_body_bytes=most, references=lambda: references or store)
+    return Worker(
+        store,
+        models(),
+        max_body_bytes=most,
+        max_sequences=most_references,
+        references=lambda: references or store,
+    )
 
 
 def derender(with_: Worker, of: Job, *, is_late: Callable[[], bool] = lambda: False) -> list[Counts]:
@@ -264,4 +272,7 @@ class Bucket:
         if error is None:
             return None
         status, code = error
-        return SimpleNamespace(status_code=status), {"Error": {"Code": code, "Message": "no"}}
+        return SimpleNamespace(status_code=status), {
+            "Error": {"Code": code, "Message": "no"},
+            "ResponseMetadata": {"HTTPStatusCode": status},
+        }

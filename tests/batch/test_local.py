@@ -17,6 +17,7 @@ import pytest
 
 from derender.batch import BatchError, local
 from derender.batch.folder import FileStore
+from derender.batch.lock import locked
 from derender.batch.part import derender_part
 from derender.cli import main
 from derender.settings import Settings
@@ -238,6 +239,33 @@ def test_what_is_done_is_not_done_again(files: Files) -> None:
     assert b"Salve" in files.results.read_bytes()
 
 
+@pytest.mark.parametrize("content", [None, b"", b"{}\n"])
+@pytest.mark.parametrize("kind", ["results", "errors", "records"])
+def test_a_piece_that_is_damaged_is_done_again(files: Files, kind: str, content: bytes | None) -> None:
+    piece = piece_done(files)
+    (path,) = (files.work / kind).iterdir()
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+    assert run(files) == 0
+    assert not piece.exists()
+    results, errors, _ = files.made
+    assert (results + errors).count(b"\n") == 5
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "000000000000009.json"])
+def test_a_file_that_is_no_record_is_one_line(
+    files: Files, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    piece_done(files)
+    (files.work / "records" / name).write_bytes(b"\xff{")
+    assert run(files) == 1
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith(f"derender: {files.work}/records/{name} is no record of a piece: ")
+    assert run(files, "--restart") == 0
+
+
 def test_restart_forgets_what_is_done(files: Files) -> None:
     files.source.write_bytes(line())
     piece = piece_done(files)
@@ -332,6 +360,16 @@ def _other_layer(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("options", [(), ("--restart",)])
+def test_a_work_folder_that_was_not_quite_removed_is_begun_anew(files: Files, options: tuple[str, ...]) -> None:
+    piece_done(files)
+    (files.work / "job.json").unlink()
+    (files.work / ".unfinished-1-1-job.json").touch()
+    assert run(files, *options) == 0
+    assert json.loads(files.manifest.read_bytes())["counts"]["total"] == 5
+    assert not files.work.exists()
+
+
+@pytest.mark.parametrize("options", [(), ("--restart",)])
 def test_a_folder_that_is_no_work_folder_is_left_alone(
     files: Files, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
 ) -> None:
@@ -362,10 +400,15 @@ def test_an_input_that_changes_meanwhile_fails_the_job(
     [
         ("absent.jsonl", "out.jsonl", "is no file"),
         (".", "out.jsonl", "is no file"),
-        ("in.jsonl", ".", "is a folder"),
+        ("in.jsonl", ".", "is no regular file"),
         ("in.jsonl", "in.jsonl", "would be overwritten"),
         ("out.errors.jsonl", "out.jsonl", "would be overwritten"),
-        ("in.jsonl", "in.jsonl/out.jsonl", "is not there"),
+        ("in.jsonl", "in.jsonl/out.jsonl", "is no folder"),
+        ("in.jsonl", "/", "is no regular file"),
+        ("in.jsonl", os.devnull, "is no regular file"),
+        ("in.jsonl", "fifo", "is no regular file"),
+        ("in.jsonl", "taken.jsonl", "taken.errors.jsonl is no regular file"),
+        ("in.jsonl", "listed.jsonl", "listed.manifest.json is no regular file"),
     ],
 )
 def test_what_is_wrong_is_one_line(
@@ -373,6 +416,9 @@ def test_what_is_wrong_is_one_line(
 ) -> None:
     folder = files.source.parent
     (folder / "out.errors.jsonl").write_bytes(line())
+    (folder / "taken.errors.jsonl").mkdir()
+    (folder / "listed.manifest.json").mkdir()
+    os.mkfifo(folder / "fifo")
     content = files.source.read_bytes()
     assert main(["batch", str(folder / source), str(folder / results)]) == 1
     printed = capsys.readouterr()
@@ -382,6 +428,47 @@ def test_what_is_wrong_is_one_line(
     assert problem in printed.err
     assert files.source.read_bytes() == content
     assert not files.work.exists()
+
+
+def test_a_file_without_a_name_is_one_line(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["batch", str(files.source), ""]) == 1
+    assert capsys.readouterr().err == "derender: . is no regular file\n"
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(files: Files, tmp_path: Path) -> None:
+    target = tmp_path / "there" / "made.jsonl"
+    target.parent.mkdir()
+    files.results.symlink_to(target)
+    assert run(files) == 0
+    assert files.results.is_symlink()
+    assert target.read_bytes().count(b"\n") == 2
+    assert sorted(path.name for path in target.parent.iterdir()) == [
+        "made.errors.jsonl",
+        "made.jsonl",
+        "made.manifest.json",
+    ]
+
+
+def test_ctrl_c_while_it_starts_is_no_fault(files: Files) -> None:
+    # As the signal does, wherever what takes long to import is.
+    program = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'derender.settings': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "sys.argv[1:] = ['batch', *sys.argv[1:]]\n"
+        "from derender.cli import main\n"
+        "sys.exit(main())\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(files.source), str(files.results)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert (ended.returncode, ended.stderr) == (130, "")
 
 
 def test_a_bad_setting_is_one_line(
@@ -432,6 +519,57 @@ def test_what_a_reference_needs_and_has_not_is_one_line(
     told = capsys.readouterr().err
     assert told == "derender: s3://bucket/key: Unable to locate credentials\n"
     assert files.work.exists()
+
+
+# --- two at a time --------------------------------------------------------------------------------------------
+
+
+def test_a_second_run_is_refused(files: Files, large: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    files.source.write_bytes(large)
+    lock = local.outputs(files.results).lock
+    first = subprocess.Popen(command(files, "--workers", "1"), stderr=subprocess.DEVNULL)
+    wait_until(lambda: (files.work / "job.json").exists())
+    job = (files.work / "job.json").read_bytes()
+    for options in ((), ("--restart",)):
+        assert run(files, *options) == 1
+        assert capsys.readouterr().err == f"derender: another run writes there now: it holds {lock}\n"
+    assert (files.work / "job.json").read_bytes() == job
+    assert first.wait(PATIENCE) == 0
+    results, errors, _ = files.made
+    assert (results + errors).count(b"\n") == large.count(b"\n")
+    assert not lock.exists()
+
+
+def test_a_lock_is_not_kept_by_who_was_killed(files: Files) -> None:
+    lock = local.outputs(files.results).lock
+    lock.touch()
+    assert run(files) == 0
+    assert not lock.exists()
+
+
+def test_a_file_that_is_no_lock_is_left_alone(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    lock = local.outputs(files.results).lock
+    lock.write_text("mine")
+    assert run(files) == 1
+    assert capsys.readouterr().err == f"derender: {lock} is no lock: move it away\n"
+    assert lock.read_text() == "mine"
+
+
+def test_a_lock_that_was_removed_meanwhile_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, taken = tmp_path / "lock", list[int]()
+
+    def take(file: int, _how: int) -> None:
+        taken.append(file)
+        if len(taken) == 1:
+            path.unlink()  # by who held it until now
+
+    monkeypatch.setattr("derender.batch.lock.fcntl.flock", take)
+    with locked(path):
+        assert len(taken) == 2
+        assert path.exists()
+    assert not path.exists()
 
 
 # --- progress -------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.exceptions import ParamValidationError
 
 from derender.batch import ahead
 from derender.batch.outputs import answer_line
@@ -171,6 +172,9 @@ def test_a_line_may_refer_to_no_more_than_a_body_in_all() -> None:
         ((404, "NoSuchBucket"), "reference_not_found"),
         ((403, "AccessDenied"), "reference_forbidden"),
         ((403, "InvalidObjectState"), "reference_forbidden"),
+        ((400, "KMS.DisabledException"), "reference_forbidden"),
+        ((400, "KeyTooLongError"), "invalid_reference"),
+        ((301, "PermanentRedirect"), "invalid_reference"),
     ],
 )
 def test_what_s3_refuses_is_the_lines_error(bucket: Bucket, answer: tuple[int, str], code: str) -> None:
@@ -192,6 +196,51 @@ def test_what_s3_can_not_do_now_is_not_the_lines_error(bucket: Bucket, answer: t
     with pytest.raises(Unavailable):
         derender(worker(bucket.store), of)
     assert bucket.objects() == {}
+
+
+@pytest.mark.parametrize("name", [HERE + "ü" * 513, "s3://a_b/k", "s3://b/k", "s3://bucket/"])
+def test_a_reference_is_a_bucket_and_a_key(name: str) -> None:
+    assert only(line(body=chat(name)), {})["error"]["code"] == "invalid_reference"
+
+
+def test_a_key_may_have_1024_bytes() -> None:
+    assert only(line(body=chat(HERE + "ü" * 512)), {"ü" * 512: generated()})["error"] is None
+
+
+def test_a_name_that_the_client_does_not_ask_for_is_the_lines_error(bucket: Bucket) -> None:
+    def refuse(**_: object) -> None:
+        raise ParamValidationError(report="Invalid bucket name")
+
+    of = bucket.job(line("a", chat("s3://others/one")) + line("b"))
+    bucket.client.meta.events.register(
+        "before-call.s3.GetObject", lambda params, **_: refuse() if "others" in params["url"] else None
+    )
+    derender(worker(bucket.store), of)
+    first, second = conclude(bucket.store, of).outputs
+    assert first["error"]["code"] == "invalid_reference"
+    assert second["error"] is None
+
+
+def test_too_many_references_are_not_fetched() -> None:
+    store = Slow()
+    store.objects[f"{HERE}one"] = json.dumps(generated()).encode()
+    store.objects["bucket/in.jsonl"] = b"".join(
+        line(f"{count}", completion(*[f"{HERE}one"] * count), COMPLETIONS) for count in (2, 3)
+    )
+    of = job(store, "bucket/in.jsonl", "bucket/out/job-1/")
+    derender(worker(store, most_references=2), of)
+    first, second = conclude(store, of).outputs
+    assert first["error"] is None
+    assert second["custom_id"] == "3"
+    assert second["error"]["code"] == "too_many_references"
+    assert store.reads.total() == 2
+
+
+def test_a_bad_name_beside_a_reference_costs_only_its_line() -> None:
+    good, (before, after) = line("a"), line("b", {"KEY": 1, "generate_response": f"{HERE}one"}).split(b"KEY")
+    made = run(good + before + b"\xff" + after + line("c"), {"one": generated()})
+    assert [output["custom_id"] for output in made.outputs] == ["a", "b", "c"]
+    assert made.manifest["failures"] == {"invalid_json_line": 1}
 
 
 def test_what_was_not_recorded_counts_for_nothing() -> None:

@@ -102,6 +102,10 @@ def test_the_plan_of_the_largest_object_fits_into_an_execution() -> None:
         {**PLAN, "id": "a/b"},
         {**PLAN, "id": ".."},
         {**PLAN, "started": "yesterday"},
+        {**PLAN, "started": "1969-12-31T23:59:59Z"},
+        {**PLAN, "started": "0001-01-01T00:00:00+23:59"},
+        {**PLAN, "input": f"s3://{BUCKET}/" + "ü" * 513},
+        {**PLAN, "input": f"s3://{BUCKET}/\ud800"},
         {**PLAN, "input": f"s3://{BUCKET}/absent"},
         {**PLAN, "input": "s3://absent-bucket/in.jsonl"},
         {"step": "derender", "job": {}, "start": 0},
@@ -336,13 +340,112 @@ def test_a_piece_that_is_missing_fails_the_job(bucket: Bucket, gone: str) -> Non
 def test_pieces_that_overlap_fail_the_job(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     of = bucket.job(b"".join(lines(12)))
     derender(worker(bucket.store), of)
-    whole = bucket.store.read(of.record_name(0))
+    whole = {name: bucket.store.read(name) for name in (of.record_name(0), of.results_name(0))}
     bucket.client.delete_object(Bucket=BUCKET, Key=of.record_name(0).removeprefix(f"s3://{BUCKET}/"))
     monkeypatch.setattr("derender.batch.part.MOST_LINES", 4)
     derender(worker(bucket.store), of)
-    bucket.store.write(of.record_name(0), whole)
+    for name, content in whole.items():
+        bucket.store.write(name, content)
     with pytest.raises(BatchError, match="is in two pieces"):
         finish(bucket.store, of)
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"short\n"])
+@pytest.mark.parametrize("kind", ["results", "errors"])
+def test_a_piece_that_is_damaged_fails_the_job_until_it_is_done_again(
+    bucket: Bucket, kind: str, damage: bytes | None
+) -> None:
+    of = bucket.job(lines(1)[0] + b"x\n")
+    derender(worker(bucket.store), of)
+    expected = bucket.objects()
+    key = f"out/job-1/{kind}/{0:015d}.jsonl"
+    if damage is None:
+        bucket.client.delete_object(Bucket=BUCKET, Key=key)
+    else:
+        bucket.put(key, damage)
+    with pytest.raises(BatchError, match=f"{key} is not there, or not as it was written"):
+        finish(bucket.store, of)
+    derender(worker(bucket.store), of)
+    assert bucket.objects() == expected
+
+
+def test_lines_that_were_lost_are_noticed_where_lengths_are_the_same(bucket: Bucket) -> None:
+    of = bucket.job(b"x\n" * 2)
+    derender(worker(bucket.store), of)
+    content = bucket.store.read(of.errors_name(0))
+    bucket.store.write(of.errors_name(0), content.replace(b"\n", b" ", 1))
+    with pytest.raises(BatchError, match="not as it was written"):
+        finish(bucket.store, of)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("000000000000000.json", b""),
+        ("000000000000000.json", b"\xff"),
+        ("000000000000000.json", b'{"job": 1}'),
+        ("notes.txt", b"mine"),
+        ("000000000000009.json", None),
+    ],
+)
+def test_what_is_no_record_fails_the_job(bucket: Bucket, name: str, content: bytes | None) -> None:
+    of = bucket.job(lines(1)[0])
+    derender(worker(bucket.store), of)
+    record = bucket.store.read(of.record_name(0))
+    bucket.put(f"out/job-1/records/{name}", record if content is None else content)
+    with pytest.raises(BatchError, match=f"records/{name} is no record of a piece"):
+        finish(bucket.store, of)
+
+
+def test_nothing_of_another_job_counts(bucket: Bucket) -> None:
+    before = bucket.job(b"x\n" + line("a") * 2)
+    derender(worker(bucket.store), before)
+    assert conclude(bucket.store, before).errors
+    of = bucket.job(line("a") + line("b") + line("a"))
+    derender(worker(bucket.store), of)
+    made = conclude(bucket.store, of)
+    assert made.manifest["counts"] == {"total": 3, "completed": 2, "failed": 1}
+    assert [output["custom_id"] for output in made.outputs] == ["a", "b", "a"]
+
+    of = bucket.job(line("a"))
+    derender(worker(bucket.store), of)
+    made = conclude(bucket.store, of)
+    assert made.manifest["errors"] is None
+    assert bucket.objects()["out/job-1/errors.jsonl"] == b""
+
+
+@pytest.mark.usefixtures("pieces")
+@pytest.mark.parametrize("late", [derender_all, finish_all])
+def test_who_comes_late_changes_nothing(late: Callable[[Store, Job], object]) -> None:
+    before = Memory(**{"bucket/in.jsonl": b"".join(MIXED)})
+    of = job(before, "bucket/in.jsonl", "bucket/out/job-1/", 1000)
+    derender_all(before, of)
+    undisturbed = Memory(**before.objects)
+    finish_all(undisturbed, of)
+    records = {name: content for name, content in before.objects.items() if "/records/" in name}
+    for number in count():
+        store, left = Memory(**before.objects), iter(range(number))
+
+        def interfere(store: Memory = store, left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                store.on_call = lambda: None
+                if late is derender_all:
+                    # Who saw no records writes all again.
+                    alone = Memory(**{"bucket/in.jsonl": store.objects["bucket/in.jsonl"]})
+                    derender_all(alone, of)
+                    assert alone.objects.keys() > records.keys()
+                    store.objects.update(alone.objects)
+                else:
+                    finish_all(store, of)
+
+        store.on_call = interfere
+        finish_all(store, of)
+        assert store.objects == undisturbed.objects
+        late(store, of)
+        assert store.objects == undisturbed.objects
+        if next(left, None) is not None:
+            assert number > 20
+            break
 
 
 def test_results_that_are_gone_fail_the_job(bucket: Bucket) -> None:

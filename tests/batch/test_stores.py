@@ -15,7 +15,7 @@ from botocore.response import StreamingBody
 
 from derender.batch.folder import FileStore
 from derender.batch.s3 import MULTIPART, connect
-from derender.batch.stores import Changed, Forbidden, NotFound, StoreError, TooLarge, Unavailable
+from derender.batch.stores import Changed, Forbidden, NotFound, Refused, StoreError, TooLarge, Unavailable
 
 from .support import BUCKET, Bucket, Memory
 
@@ -137,6 +137,20 @@ def test_a_large_object_is_uploaded_in_parts(bucket: Bucket) -> None:
         (400, "ExpiredToken", Unavailable),
         (403, "RequestTimeTooSkewed", Unavailable),
         (400, "KMS.ThrottlingException", Unavailable),
+        (400, "RequestTimeout", Unavailable),
+        (429, "429", Unavailable),
+        (409, "OperationAborted", Unavailable),
+        (403, "InvalidAccessKeyId", Unavailable),
+        (404, "NoSuchVersion", NotFound),
+        (400, "KMS.DisabledException", Forbidden),
+        (400, "KMS.NotFoundException", Forbidden),
+        (400, "KeyTooLongError", Refused),
+        (400, "InvalidBucketName", Refused),
+        (400, "InvalidURI", Refused),
+        (400, "InvalidArgument", Refused),
+        (400, "InvalidRequest", Refused),
+        (301, "PermanentRedirect", Refused),
+        (405, "MethodNotAllowed", Refused),
     ],
 )
 def test_what_s3_answers_is_an_error_of_stores(
@@ -158,9 +172,29 @@ def test_what_s3_answers_is_an_error_of_stores(
         assert type(raised.value) is error
 
 
-def test_a_bucket_that_is_none_is_an_error_of_stores(bucket: Bucket) -> None:
-    with pytest.raises(StoreError):
-        bucket.store.read("s3://no bucket/a")
+@pytest.mark.parametrize("name", ["s3://no bucket/a", "s3://abc--x-s3/a", "s3://xn--abc/a"])
+def test_a_bucket_that_can_not_be_is_refused(bucket: Bucket, name: str) -> None:
+    with pytest.raises(Refused):
+        bucket.store.read(name)
+
+
+@pytest.mark.parametrize("answer", [(503, "SlowDown"), (400, "InvalidURI"), (404, "NoSuchKey")])
+def test_a_name_that_may_be_anything_is_not_told(bucket: Bucket, answer: tuple[int, str]) -> None:
+    bucket.on_call = lambda _operation, _parameters: answer
+    with pytest.raises(StoreError) as raised:
+        bucket.store.read(f"s3://{BUCKET}/What is it?")
+    assert str(raised.value).startswith(f"s3://{BUCKET}/… ") or ": ClientError" in str(raised.value)
+    assert "What" not in str(raised.value)
+
+
+def test_a_failure_that_quotes_a_name_is_not_told(bucket: Bucket) -> None:
+    def fail(**_: object) -> None:
+        raise EndpointConnectionError(endpoint_url=f"https://s3/{BUCKET}/What%20is%20it%3F")
+
+    bucket.client.meta.events.register("before-call.s3.GetObject", fail)
+    with pytest.raises(Unavailable) as raised:
+        bucket.store.read(f"s3://{BUCKET}/What is it?")
+    assert str(raised.value) == f"s3://{BUCKET}/…: EndpointConnectionError"
 
 
 def test_an_answer_that_breaks_off_is_asked_for_again(bucket: Bucket) -> None:

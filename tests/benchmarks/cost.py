@@ -185,7 +185,7 @@ def sent_bytes(message: dict[str, Any]) -> int:
 def measure_batch(body: bytes, memory: int, rounds: int) -> float:
     """Milliseconds for a line of a batch, of files."""
     models = load_models(Settings.from_environment({}))
-    worker = Worker(FileStore(), models, max_body_bytes=1 << 25, references=FileStore)
+    worker = Worker(FileStore(), models, max_body_bytes=1 << 25, max_sequences=1 << 14, references=FileStore)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "in.jsonl")
         line = b'{"custom_id":"%d","method":"POST","url":"%b","body":%b}\n'

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from .errors import LineError
 from .requests import read_content
-from .stores import Forbidden, NotFound, TooLarge
+from .stores import Forbidden, NotFound, Refused, TooLarge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -123,6 +123,10 @@ class References:
             raise LineError("reference_not_found", "what is referred to is not there") from None
         except Forbidden:
             raise LineError("reference_forbidden", "what is referred to may not be read") from None
+        except Refused:
+            raise LineError(
+                "invalid_reference", "S3 has no such buckets or keys as what is referred to"
+            ) from None
 
     def _read_early(self, reference: Reference) -> bytes | None:
         """What is referred to; None for what is read when its turn comes."""

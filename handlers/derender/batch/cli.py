@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from ..layer import load_models
 from ..settings import Settings
 from .errors import BatchError
-from .local import begin, conclude, derender, outputs
+from .local import begin, check, conclude, derender, outputs
+from .lock import locked
 from .progress import shown_progress
 from .stores import StoreError
 
 if TYPE_CHECKING:
     from .finish import Manifest
+    from .local import Outputs
 
 __all__ = ["add_arguments", "run"]
 
@@ -54,20 +56,30 @@ def run(options: argparse.Namespace) -> int:
     """
     settings = Settings.from_environment(os.environ)
     load_models(settings)
-    to = outputs(options.results)
     try:
-        job = begin(options.source, to, settings, restart=options.restart)
-        with shown_progress(job.size) as advance:
-            derender(job, settings, workers=options.workers, advance=advance)
-        made = conclude(job, to)
+        to = outputs(options.results)
+        check(options.source, to)
+        with locked(to.lock):
+            made = _run(options, settings, to)
     except (BatchError, OSError, StoreError) as error:
         print(f"derender: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    if made is None:
         print(f"derender: stopped; run it again to go on ({to.work} has what is done)", file=sys.stderr)
         return 130
     print(_summary(made, to.errors))
     return 0
+
+
+def _run(options: argparse.Namespace, settings: Settings, to: Outputs) -> Manifest | None:
+    """Do the job; None where it was stopped."""
+    try:
+        job = begin(options.source, to, settings, restart=options.restart)
+        with shown_progress(job.size) as advance:
+            derender(job, settings, workers=options.workers, advance=advance)
+        return conclude(job, to)
+    except KeyboardInterrupt:
+        return None
 
 
 def _summary(made: Manifest, errors: Path) -> str:

@@ -18,6 +18,7 @@ LineCode = Literal[
     "reference_forbidden",
     "reference_not_found",
     "reference_too_large",
+    "too_many_references",
 ]
 
 

@@ -9,15 +9,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from .ahead import AHEAD, AT_ONCE, map_ahead
 from .custom_ids import custom_ids
 from .errors import BatchError
 from .job import Job
 from .outputs import as_duplicate, key_of, tokens_of
-from .records import Counts, Extent, Moved, read_record
-from .stores import NotFound
+from .records import Counts, Extent, damaged, read_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,18 +24,24 @@ if TYPE_CHECKING:
     from .records import Record
     from .stores import Store
 
-__all__ = ["Manifest", "ObjectLines", "Pieces", "Settled", "finish", "join", "manifest", "settle"]
+__all__ = ["Held", "Manifest", "ObjectLines", "Pieces", "Settled", "finish", "join", "manifest", "settle"]
 
 MOST_KEPT: Final = 64 * 1024 * 1024
 """Bytes of pieces that are in memory while they are joined; a larger piece is there alone."""
 
 
+class Held(NamedTuple):
+    """An object, and what it holds. There is none where that is nothing."""
+
+    name: str
+    extent: Extent
+
+
 class Settled(NamedTuple):
     """A piece as it stays."""
 
-    start: int
-    results: Extent
-    errors: Extent
+    results: Held
+    errors: Held
 
 
 class Pieces(NamedTuple):
@@ -86,26 +90,24 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def finish(store: Store, job: Job) -> dict[str, Any]:
-    """Finish a job whose parts are done. Done again, it writes the same.
+    """Finish a job whose parts are done.
+
+    What workers have written is only read, and all that is written is made of it alone. So this may be done
+    again, also at the same time, and a worker that comes late may write its objects again: all stays the same.
 
     Returns:
         Where the manifest is, and the most important of it.
 
     Raises:
-        BatchError: Some of the input is in no piece, or in two.
+        BatchError: Some of the input is in no piece, or in two; or a piece is not as it was written.
         StoreError: Something can't be read or written.
     """
     pieces, counts = settle(store, job)
-    results = [
-        ObjectLines(_key(job.results_name(piece.start)), piece.results.bytes, piece.results.lines)
-        for piece in pieces
-        if piece.results.lines
-    ]
-    errors, name = None, f"{job.output}errors.jsonl"
-    if sum(counts.failed.values()):
-        joined = join(store, [(job.errors_name(piece.start), piece.errors) for piece in pieces], name)
-        errors = ObjectLines(_key(name), joined.bytes, joined.lines)
-    made = manifest(job, counts, results, errors)
+    results = [_listed(piece.results) for piece in pieces if piece.results.extent.lines]
+    name = f"{job.output}errors.jsonl"
+    # Written also where there are none: that of a job before is not left to mislead, and can't be deleted.
+    errors = Held(name, join(store, [piece.errors for piece in pieces], name))
+    made = manifest(job, counts, results, _listed(errors) if errors.extent.lines else None)
     name = f"{job.output}manifest.json"
     store.write(name, msgspec.json.encode(made) + b"\n")
     return {
@@ -118,8 +120,10 @@ def finish(store: Store, job: Job) -> dict[str, Any]:
 def settle(store: Store, job: Job) -> Pieces:
     """Check that the pieces have each line once, and make errors of answers whose `custom_id` was used before.
 
+    A piece that has such answers is written once more, under other names and without them.
+
     Raises:
-        BatchError: Some of the input is in no piece, or in two.
+        BatchError: Some of the input is in no piece, or in two; or a piece is not as it was written.
         StoreError: Something can't be read or written.
     """
     pieces, counts, at = list[Settled](), Counts(), 0
@@ -128,37 +132,34 @@ def settle(store: Store, job: Job) -> Pieces:
             if record.start != at:
                 raise _miscut(at, record.start)
             at = record.end
-            piece, moved = _settle(store, job, record, used)
+            piece, changed = _settle(store, job, record, used)
             pieces.append(piece)
-            counts += record.counts
-            if moved.lines:
-                counts += Counts(
-                    completed=-moved.lines,
-                    failed={"duplicate_custom_id": moved.lines},
-                    prompt_tokens=-moved.prompt_tokens,
-                    completion_tokens=-moved.completion_tokens,
-                )
+            counts += record.counts + changed
     if at != job.size:
         raise _miscut(at, job.size)
     return Pieces(pieces, counts)
 
 
-def join(store: Store, pieces: Iterable[tuple[str, Extent]], name: str) -> Extent:
+def join(store: Store, pieces: Iterable[Held], name: str) -> Extent:
     """Make one object of several.
 
     Args:
         store: Where they are.
-        pieces: Their names, and what they hold.
+        pieces: The several.
         name: The name of the one.
 
     Returns:
         What it holds.
+
+    Raises:
+        BatchError: One does not hold what it should.
+        StoreError: Something can't be read or written.
     """
-    filled = [(name, extent) for name, extent in pieces if extent.lines]
-    ahead = max(1, min(AHEAD, MOST_KEPT // max((extent.bytes for _, extent in filled), default=1)))
+    filled = [piece for piece in pieces if piece.extent.lines]
+    ahead = max(1, min(AHEAD, MOST_KEPT // max((piece.extent.bytes for piece in filled), default=1)))
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        size = store.write_all(name, map_ahead(threads, store.read, (name for name, _ in filled), ahead=ahead))
-    return Extent(size, sum(extent.lines for _, extent in filled))
+        size = store.write_all(name, map_ahead(threads, partial(_read, store), filled, ahead=ahead))
+    return Extent(size, sum(piece.extent.lines for piece in filled))
 
 
 def manifest(job: Job, counts: Counts, results: list[ObjectLines], errors: ObjectLines | None) -> Manifest:
@@ -178,60 +179,82 @@ def manifest(job: Job, counts: Counts, results: list[ObjectLines], errors: Objec
 def _records(store: Store, job: Job) -> Iterator[Record]:
     """The job's records, in order."""
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        for record in map_ahead(threads, partial(read_record, store), store.names(job.records)):
-            # Others are of a job that was written to the same place.
-            if record.job == job.digest:
+        for record in map_ahead(threads, partial(_record, store, job), store.names(job.records)):
+            if record is not None:
                 yield record
 
 
-def _settle(store: Store, job: Job, record: Record, used: CustomIds) -> tuple[Settled, Moved]:
-    repeated = used.add(record.custom_ids)
-    unmoved = Settled(record.start, record.results, record.errors), Moved()
+def _record(store: Store, job: Job, name: str) -> Record | None:
+    """A record, whose objects are there; None for that of a job that was written to the same place."""
+    record = read_record(store, name)
+    if record.job != job.digest:
+        return None
+    if (gone := damaged(store, job, record)) is not None:
+        raise _damaged(gone)
+    return record
+
+
+def _settle(store: Store, job: Job, record: Record, used: CustomIds) -> tuple[Settled, Counts]:
+    """A piece, and what its counts change by."""
+    results = Held(job.results_name(record.start), record.results)
+    errors = Held(job.errors_name(record.start), record.errors)
+    offsets = {job.line_id(offset).encode(): offset for offset in used.add(record.custom_ids)}
+    answered = _lines(store, results) if offsets else {}
+    repeated = {key: line for key, line in answered.items() if key in offsets}
     if not repeated:
-        return unmoved
-    results = _lines(store, job.results_name(record.start))
-    errors = _lines(store, job.errors_name(record.start))
-    offsets = {job.line_id(offset).encode(): offset for offset in repeated}
-    answered = {key: line for key, line in results.items() if key in offsets}
-    moved = record.moved
-    if moved is None:
-        if not answered:
-            return unmoved
-        # Written first: afterwards their tokens are nowhere.
-        tokens = [tokens_of(line) for line in answered.values()]
-        moved = Moved(len(tokens), sum(each.prompt for each in tokens), sum(each.completion for each in tokens))
-        store.write(job.record_name(record.start), msgspec.json.encode(replace(record, moved=moved)))
-    kept = {key: line for key, line in results.items() if key not in answered}
-    duplicates = {key: as_duplicate(job, offsets[key], line) for key, line in answered.items()}
-    refused = {key: line for key, line in (errors | duplicates).items() if key not in kept}
-    # And these before those: a line that is in neither object is lost.
-    _write(store, job.errors_name(record.start), refused)
-    _write(store, job.results_name(record.start), kept)
-    return Settled(record.start, _extent(kept), _extent(refused)), moved
+        return Settled(results, errors), Counts()
+    tokens = [tokens_of(line) for line in repeated.values()]
+    changed = Counts(
+        completed=-len(repeated),
+        failed={"duplicate_custom_id": len(repeated)},
+        prompt_tokens=-sum(each.prompt for each in tokens),
+        completion_tokens=-sum(each.completion for each in tokens),
+    )
+    kept = {key: line for key, line in answered.items() if key not in repeated}
+    duplicates = {key: as_duplicate(job, offsets[key], line) for key, line in repeated.items()}
+    refused = _lines(store, errors) | duplicates
+    settled = Settled(
+        _write(store, job.settled_name(record.start), kept),
+        _write(store, job.settled_errors_name(record.start), refused),
+    )
+    return settled, changed
 
 
-def _lines(store: Store, name: str) -> dict[bytes, bytes]:
-    """Output lines by what they sort by; none where there is no object."""
-    try:
-        content = store.read(name)
-    except NotFound:
+def _read(store: Store, piece: Held) -> bytes:
+    content = store.read(piece.name)
+    if piece.extent != Extent(len(content), content.count(b"\n")):
+        raise _damaged(piece.name)
+    return content
+
+
+def _lines(store: Store, piece: Held) -> dict[bytes, bytes]:
+    """Output lines by what they sort by."""
+    if not piece.extent.lines:
         return {}
-    return {key_of(line): line + b"\n" for line in content.split(b"\n") if line}
+    return {key_of(line): line for line in _read(store, piece).splitlines(keepends=True)}
 
 
-def _write(store: Store, name: str, lines: dict[bytes, bytes]) -> None:
-    store.write(name, b"".join(lines[key] for key in sorted(lines)))
+def _write(store: Store, name: str, lines: dict[bytes, bytes]) -> Held:
+    content = b"".join(lines[key] for key in sorted(lines))
+    if lines:
+        store.write(name, content)
+    return Held(name, Extent(len(content), len(lines)))
 
 
-def _extent(lines: dict[bytes, bytes]) -> Extent:
-    return Extent(sum(map(len, lines.values())), len(lines))
+def _listed(piece: Held) -> ObjectLines:
+    return ObjectLines(
+        piece.name.removeprefix("s3://").partition("/")[2], piece.extent.bytes, piece.extent.lines
+    )
+
+
+def _damaged(name: str) -> BatchError:
+    return BatchError(
+        f"{name} is not there, or not as it was written: start the job over, here with --restart, in AWS as "
+        "another"
+    )
 
 
 def _miscut(expected: int, found: int) -> BatchError:
     if found > expected:
         return BatchError(f"byte {expected} of the input is in no piece: not all of its parts were derendered")
     return BatchError(f"byte {found} of the input is in two pieces: start the job again, as another")
-
-
-def _key(name: str) -> str:
-    return name.removeprefix("s3://").partition("/")[2]

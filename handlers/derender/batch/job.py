@@ -19,8 +19,9 @@ __all__ = ["Job", "is_uri", "plan", "read_time"]
 MOST_PARTS: Final = 10_000
 """Their starts are 130 KB of JSON at most; Step Functions takes 256 KB."""
 LEAST_PART: Final = 1024 * 1024
-_URI: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/(?s:.){1,1024}")
-_ID: Final = re.compile(r"(?!\.+$)[^/\x00-\x1f\x7f]{1,80}")
+_URI: Final = re.compile(rb"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/(?s:.){1,1024}")
+"""In UTF-8, of whose bytes a key has at most 1,024."""
+_ID: Final = re.compile(r"(?!\.+$)[^/\x00-\x1f\x7f\ud800-\udfff]{1,80}")
 
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -68,6 +69,14 @@ class Job(msgspec.Struct, frozen=True):
         """Its errors."""
         return f"{self.output}errors/{start:015d}.jsonl"
 
+    def settled_name(self, start: int) -> str:
+        """Its results without duplicates, where it has any."""
+        return f"{self.output}settled/results/{start:015d}.jsonl"
+
+    def settled_errors_name(self, start: int) -> str:
+        """Its errors with those duplicates."""
+        return f"{self.output}settled/errors/{start:015d}.jsonl"
+
     def record_name(self, start: int) -> str:
         """Its record."""
         return f"{self.records}{start:015d}.json"
@@ -101,17 +110,23 @@ def plan(store: Store, name: str, output: str, job_id: str, created: int) -> Job
 
 def is_uri(name: str) -> bool:
     """Whether it is `s3://bucket/key`."""
-    return _URI.fullmatch(name) is not None
+    try:
+        return _URI.fullmatch(name.encode()) is not None
+    except UnicodeEncodeError:
+        return False
 
 
 def read_time(text: str) -> int:
     """A time as Step Functions writes it → Unix time in seconds.
 
     Raises:
-        BatchError: It is none.
+        BatchError: It is none, or before 1970.
     """
     try:
         time = datetime.fromisoformat(text)
-    except ValueError:
-        raise BatchError("started: a time as in 2026-01-31T09:30:00Z is needed") from None
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
+        seconds = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        seconds = -1
+    if seconds < 0:
+        raise BatchError("started: a time since 1970 is needed, as 2026-01-31T09:30:00Z is")
+    return seconds

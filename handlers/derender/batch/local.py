@@ -40,9 +40,11 @@ if TYPE_CHECKING:
     from .progress import Advance
     from .stores import Store
 
-__all__ = ["Outputs", "begin", "conclude", "derender", "outputs"]
+__all__ = ["Outputs", "begin", "check", "conclude", "derender", "outputs"]
 
 _JOB: Final = "job.json"
+_PIECES: Final = ("records", "results", "errors", "settled")
+_JOINED: Final = ("results.jsonl", "errors.jsonl", "manifest.json")
 _MATTERS: Final = (
     *("model", "served_model_name", "served_model_names", "max_model_len", "max_logprobs", "max_sequences"),
     *("max_body_bytes", "logprob_bytes"),
@@ -60,9 +62,23 @@ class Outputs(NamedTuple):
     work: Path
     """The folder of pieces, until the end."""
 
+    @property
+    def lock(self) -> Path:
+        """Held by the process that writes all this."""
+        return self.results.with_name(f"{self.results.name}.lock")
+
 
 def outputs(results: Path) -> Outputs:
-    """The paths of what is written beside the results."""
+    """The paths of what is written beside the results. Of a link, that is beside what it leads to.
+
+    Raises:
+        BatchError: It is the name of no file.
+    """
+    # Asked before the link is followed: what some lead to has no name, such as /dev/stdout in a pipe.
+    if not results.name or (results.exists() and not results.is_file()):
+        raise BatchError(f"{results} is no regular file")
+    if results.is_symlink():
+        results = results.resolve()
     stem = results.name.removesuffix(".jsonl")
     return Outputs(
         results,
@@ -82,6 +98,21 @@ class _Begun(msgspec.Struct, frozen=True):
     """Name of a vocabulary → digest."""
 
 
+def check(source: Path, to: Outputs) -> None:
+    """Check what is to be read and written, before anything is.
+
+    Raises:
+        BatchError: One is no file, or would be overwritten.
+    """
+    if not source.is_file():
+        raise BatchError(f"{source} is no file")
+    for path in (to.errors, to.manifest):
+        if path.exists() and not path.is_file():
+            raise BatchError(f"{path} is no regular file")
+    if source.resolve() in [path.resolve() for path in (*to, to.lock)]:
+        raise BatchError(f"{source} would be overwritten")
+
+
 def begin(source: Path, to: Outputs, settings: Settings, *, restart: bool = False) -> Job:
     """The job of a work folder, which is made where there is none.
 
@@ -92,18 +123,17 @@ def begin(source: Path, to: Outputs, settings: Settings, *, restart: bool = Fals
         restart: Whether to forget what was done.
 
     Raises:
-        BatchError: The input is no file, or the folder is of another job.
+        BatchError: The folder is of another job, or of none.
         StoreError: Something can't be read or written.
     """
     store = FileStore()
-    if not source.is_file():
-        raise BatchError(f"{source} is no file")
-    if to.results.is_dir():
-        raise BatchError(f"{to.results} is a folder")
-    if source.resolve() in [path.resolve() for path in to]:
-        raise BatchError(f"{source} would be overwritten")
-    if restart and (to.work / _JOB).is_file():
-        shutil.rmtree(to.work)
+    is_begun = (to.work / _JOB).is_file()
+    if not is_begun and not {*store.names(f"{to.work}/")} <= {
+        f"{to.work}/{each}" for each in (*_PIECES, *_JOINED)
+    }:
+        raise BatchError(f"{to.work} is no work folder of a batch: move it away")
+    if to.work.is_dir() and (restart or not is_begun):
+        _remove(to.work)
     fresh = _Begun(
         plan(store, str(source.resolve()), f"{to.work.resolve()}/", uuid4().hex, int(time.time())),
         __version__,
@@ -114,11 +144,9 @@ def begin(source: Path, to: Outputs, settings: Settings, *, restart: bool = Fals
     try:
         begun = msgspec.json.decode(store.read(name), type=_Begun)
     except NotFound:
-        if any(store.names(f"{to.work}/")):
-            raise BatchError(f"{to.work} is no work folder of a batch: move it away") from None
         store.write(name, msgspec.json.encode(fresh))
         return fresh.job
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         raise BatchError(f"{to.work} can't be read: start over with --restart") from None
     differing = [what for what, is_same in _compared(begun, fresh) if not is_same]
     if differing:
@@ -169,15 +197,15 @@ def conclude(job: Job, to: Outputs) -> Manifest:
     """Make the output of the pieces, and remove them.
 
     Raises:
-        BatchError: A piece is missing.
+        BatchError: A piece is missing, or damaged.
         StoreError: Something can't be read or written.
     """
     store = FileStore()
     pieces, counts = settle(store, job)
     # Made in the work folder: elsewhere, what is unfinished would stay if this ended here.
-    results, errors, listed = (to.work / name for name in ("results.jsonl", "errors.jsonl", "manifest.json"))
-    joined = join(store, [(job.results_name(piece.start), piece.results) for piece in pieces], str(results))
-    refused = join(store, [(job.errors_name(piece.start), piece.errors) for piece in pieces], str(errors))
+    results, errors, listed = (to.work / name for name in _JOINED)
+    joined = join(store, [piece.results for piece in pieces], str(results))
+    refused = join(store, [piece.errors for piece in pieces], str(errors))
     made = manifest(
         replace(job, output=str(to.results.resolve())),
         counts,
@@ -191,11 +219,17 @@ def conclude(job: Job, to: Outputs) -> Manifest:
         to.errors.unlink(missing_ok=True)  # of a job before
     listed.replace(to.manifest)
     results.replace(to.results)
-    # Records go first, or pieces would count as done that are not there; and last what the folder is of.
-    for name in (job.records, job.output + "results", job.output + "errors"):
-        shutil.rmtree(name, ignore_errors=True)
-    shutil.rmtree(to.work)
+    _remove(to.work)
     return made
+
+
+def _remove(work: Path) -> None:
+    # Records go first, or pieces would count as done that are not there; and last what the folder is of.
+    for name in _PIECES:
+        shutil.rmtree(work / name, ignore_errors=True)
+    for name in (*_JOINED, _JOB):
+        (work / name).unlink(missing_ok=True)
+    shutil.rmtree(work)
 
 
 @contextmanager
@@ -222,7 +256,11 @@ def _start(settings: Settings, stop: Event) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _stop = stop
     _worker = Worker(
-        FileStore(), load_models(settings), max_body_bytes=settings.max_body_bytes, references=_references
+        FileStore(),
+        load_models(settings),
+        max_body_bytes=settings.max_body_bytes,
+        max_sequences=settings.max_sequences,
+        references=_references,
     )
 
 

@@ -43,6 +43,7 @@ class Worker:
         store: Where the input is, and what is written.
         models: The models.
         max_body_bytes: Most bytes of a line, and of what a line refers to.
+        max_sequences: Most choices of a request, so most that a line may refer to.
         references: Fetches what lines refer to.
 
     Args:
@@ -50,11 +51,18 @@ class Worker:
     """
 
     def __init__(
-        self, store: Store, models: Models, *, max_body_bytes: int, references: Callable[[], Store]
+        self,
+        store: Store,
+        models: Models,
+        *,
+        max_body_bytes: int,
+        max_sequences: int,
+        references: Callable[[], Store],
     ) -> None:
         self.store = store
         self.models = models
         self.max_body_bytes = max_body_bytes
+        self.max_sequences = max_sequences
         self.references = References(references, max_body_bytes)
 
 
@@ -104,7 +112,7 @@ def derender_part(
 def _outputs(worker: Worker, job: Job, start: int, end: int) -> Iterator[Output]:
     read = partial(worker.store.read_range, job.input, etag=job.etag)
     lines = read_lines(read, start, end, job.size, worker.max_body_bytes)
-    requests = ((line, _request(line, worker.max_body_bytes)) for line in lines if not _is_blank(line))
+    requests = ((line, _request(line, worker)) for line in lines if not _is_blank(line))
     return (answer_line(job, worker.models, ready) for ready in worker.references.fetch(requests))
 
 
@@ -112,17 +120,26 @@ def _is_blank(line: Line) -> bool:
     return line.content is not None and (not line.content or line.content.isspace())
 
 
-def _request(line: Line, longest: int) -> BatchRequest | LineError:
+def _request(line: Line, worker: Worker) -> BatchRequest | LineError:
     if line.content is None:
         return LineError(
             "line_too_long",
-            f"the line is longer than {longest} bytes; send fewer candidates or fewer generations, or raise "
-            "DERENDER_MAX_BODY_BYTES",
+            f"the line is longer than {worker.max_body_bytes} bytes; send fewer candidates or fewer "
+            "generations, or raise DERENDER_MAX_BODY_BYTES",
         )
     try:
-        return read_request(line.content)
+        request = read_request(line.content)
     except LineError as error:
         return error
+    count = len(request.references)
+    if count > worker.max_sequences:
+        return LineError(
+            "too_many_references",
+            f"the line refers to {count} objects, more than {worker.max_sequences}; send fewer "
+            "generations, or raise DERENDER_MAX_SEQUENCES",
+            request.custom_id,
+        )
+    return request
 
 
 def _pieces(outputs: Iterable[Output], start: int, end: int) -> Iterator[_Piece]:

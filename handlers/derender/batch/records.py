@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from .errors import BatchError
+from .stores import NotFound
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,7 +19,16 @@ if TYPE_CHECKING:
     from .outputs import Output
     from .stores import Store
 
-__all__ = ["Counts", "Extent", "Moved", "Record", "find_record", "read_custom_ids", "read_record", "record"]
+__all__ = [
+    "Counts",
+    "Extent",
+    "Record",
+    "damaged",
+    "find_record",
+    "read_custom_ids",
+    "read_record",
+    "record",
+]
 
 _CUSTOM_ID: Final = struct.Struct(">Q12s")
 """Where a line begins, and the digest of its `custom_id`. Of 10⁸ ids two are alike once in 10¹³ jobs."""
@@ -53,14 +65,6 @@ class Extent(msgspec.Struct, frozen=True):
     lines: int = 0
 
 
-class Moved(msgspec.Struct, frozen=True):
-    """Answers of a piece that became errors at the end: earlier lines of the job have their ids."""
-
-    lines: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a piece."""
 
@@ -75,7 +79,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     counts: Counts
     custom_ids: bytes
     """For each line that has one: `_CUSTOM_ID`."""
-    moved: Moved | None = None
 
 
 _decoder = msgspec.json.Decoder(Record)
@@ -111,17 +114,51 @@ def read_custom_ids(packed: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def read_record(store: Store, name: str) -> Record:
-    """A record that is there."""
-    return _decoder.decode(store.read(name))
+    """A record that is there.
+
+    Raises:
+        BatchError: It is none, whoever wrote it.
+    """
+    try:
+        found = _decoder.decode(store.read(name))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = None
+    if (
+        found is None
+        or not name.endswith(f"/{found.start:015d}.json")
+        or found.end <= found.start
+        or len(found.custom_ids) % _CUSTOM_ID.size
+    ):
+        raise BatchError(f"{name} is no record of a piece: remove it, or start the job over as another")
+    return found
+
+
+def damaged(store: Store, job: Job, of: Record) -> str | None:
+    """The name of an object of a piece that is not there, or not as long as it was; None where all are."""
+    objects = (job.results_name(of.start), of.results), (job.errors_name(of.start), of.errors)
+    return next((name for name, extent in objects if not _is_whole(store, name, extent)), None)
+
+
+def _is_whole(store: Store, name: str, extent: Extent) -> bool:
+    # Where it has no lines, one that is there is another job's, or of a worker that wrote no record.
+    if not extent.lines:
+        return True
+    try:
+        return store.stat(name).size == extent.bytes
+    except NotFound:
+        return False
 
 
 def find_record(store: Store, job: Job, start: int) -> Record | None:
-    """The record of the piece that begins there, if it is done."""
+    """The record of the piece that begins there, if it is done and all of it is there."""
     name = job.record_name(start)
     if not store.has(name):
         return None
-    found = read_record(store, name)
-    return found if found.job == job.digest else None
+    try:
+        found = read_record(store, name)
+    except BatchError:
+        return None  # it is written again
+    return found if found.job == job.digest and damaged(store, job, found) is None else None
 
 
 def _extent(outputs: Iterable[Output]) -> Extent:

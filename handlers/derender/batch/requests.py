@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -65,6 +66,9 @@ class _Line(msgspec.Struct):
     body: Raw = _ABSENT
 
 
+_NO_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoders raise."""
+
 _line = msgspec.json.Decoder(_Line)
 _text = msgspec.json.Decoder(str)
 _fields = msgspec.json.Decoder(dict[str, Raw])
@@ -78,13 +82,8 @@ def read_request(line: bytes) -> BatchRequest:
     Raises:
         LineError: It can't be run.
     """
-    try:
+    with _errors_of(None):
         fields = _line.decode(line)
-    except msgspec.ValidationError:
-        raise LineError("invalid_json_line", "the line is no JSON object") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise LineError("invalid_json_line", f"the line is not JSON: {reason}") from None
     custom_id = _string(fields.custom_id)
     if custom_id is None:
         raise LineError("invalid_custom_id", "custom_id: a string is needed")
@@ -96,10 +95,22 @@ def read_request(line: bytes) -> BatchRequest:
     body = bytes(fields.body)
     if not body:
         raise LineError("missing_body", "body: the request is needed", custom_id)
-    try:
+    with _errors_of(custom_id):
         return BatchRequest(custom_id, endpoint, tuple(_parts(body)))
+
+
+@contextmanager
+def _errors_of(custom_id: str | None) -> Iterator[None]:
+    """Make what is found to be wrong with a line an error of that line."""
+    try:
+        yield
     except LineError as error:
         raise LineError(error.code, error.message, custom_id) from None
+    except msgspec.ValidationError:
+        raise LineError("invalid_json_line", "the line is no JSON object", custom_id) from None
+    except _NO_JSON as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise LineError("invalid_json_line", f"the line is not JSON: {reason}", custom_id) from None
 
 
 def read_content(content: bytes, most: int) -> bytes:
@@ -127,14 +138,14 @@ def read_content(content: bytes, most: int) -> bytes:
     try:
         # One value: it must not end the place that it is put in.
         return bytes(_value.decode(content))
-    except (msgspec.DecodeError, RecursionError):
+    except _NO_JSON:
         raise LineError("invalid_reference", "what is referred to is not JSON") from None
 
 
 def _string(value: Raw) -> str | None:
     try:
         return _text.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _NO_JSON:
         return None
 
 

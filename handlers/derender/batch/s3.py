@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from boto3.s3.transfer import TransferConfig
@@ -12,12 +13,19 @@ from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    EndpointProviderError,
     IncompleteReadError,
+    InvalidDNSNameError,
+    InvalidHostLabelError,
+    ParamValidationError,
     ReadTimeoutError,
     ResponseStreamingError,
+    UnsupportedS3AccesspointConfigurationError,
+    UnsupportedS3ArnError,
+    UnsupportedS3ConfigurationError,
 )
 
-from .stores import Changed, Forbidden, NotFound, Stat, StoreError, TooLarge, Unavailable
+from .stores import Changed, Forbidden, NotFound, Refused, Stat, StoreError, TooLarge, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,6 +47,7 @@ _ERRORS: Final[dict[str, type[StoreError]]] = {
     "404": NotFound,  # what HEAD says, which has no body
     "NoSuchBucket": NotFound,
     "NoSuchKey": NotFound,
+    "NoSuchVersion": NotFound,
     "403": Forbidden,
     "AccessDenied": Forbidden,
     "AllAccessDisabled": Forbidden,
@@ -47,11 +56,31 @@ _ERRORS: Final[dict[str, type[StoreError]]] = {
     "PreconditionFailed": Changed,
     "InvalidRange": Changed,
 }
-"""What another attempt won't help. Of all else, it may."""
+"""What is known of answers. Others are told apart by their status."""
+_PASSING: Final = re.compile(
+    r"Throttl|SlowDown|TooMany|Busy|Timeout|TimedOut|Internal|Unavailable|Expired|TimeTooSkewed|Conflict|Aborted"
+    r"|InvalidAccessKeyId|InvalidToken|TokenRefreshRequired|SignatureDoesNotMatch"
+)
+"""Refusals that say nothing of what was asked for: to ask later, or with other credentials, may help."""
+_PASSING_STATUSES: Final = {408, 409, 425, 429}
+_REFUSED: Final = (
+    EndpointProviderError,
+    InvalidDNSNameError,
+    InvalidHostLabelError,
+    ParamValidationError,
+    UnicodeError,  # of what looks like a host name, and is none
+    UnsupportedS3AccesspointConfigurationError,
+    UnsupportedS3ArnError,
+    UnsupportedS3ConfigurationError,
+)
+"""Names that the client does not ask for."""
+_HARMLESS: Final = re.compile(r"s3://[a-z0-9.-]{3,63}/[A-Za-z0-9._/=+:@-]{0,256}")
+"""A name that looks like one. Others may be anything that a line holds, and are not told to anyone."""
 _MEANINGS: Final[dict[type[StoreError], str]] = {
     NotFound: "is not there",
     Forbidden: "may not be read or written",
     Changed: "was replaced",
+    Refused: "is no name that S3 takes, or it can't do that with it",
 }
 
 
@@ -112,7 +141,7 @@ class S3Store:
         """Some of an object."""
         content = self._read(name, None, {"Range": f"bytes={start}-{end - 1}", "IfMatch": etag})
         if len(content) != end - start:
-            raise Changed(f"{name} was cut")
+            raise Changed(f"{_shown(name)} was cut")
         return content
 
     def write(self, name: str, content: bytes) -> None:
@@ -135,7 +164,7 @@ class S3Store:
                 found = self._client.get_object(**_place(name), **asked)
                 with contextlib.closing(found["Body"]) as body:
                     if most is not None and found["ContentLength"] > most:
-                        raise TooLarge(f"{name} has more than {most} bytes")
+                        raise TooLarge(f"{_shown(name)} has more than {most} bytes")
                     # The client tries again what fails before the body.
                     try:
                         return body.read()
@@ -186,8 +215,25 @@ def _place(name: str) -> dict[str, Any]:
 def _errors(name: str) -> Iterator[None]:
     try:
         yield
-    except ClientError as error:
-        kind = _ERRORS.get(error.response.get("Error", {}).get("Code", ""), Unavailable)
-        raise kind(f"{name} {_MEANINGS[kind]}" if kind in _MEANINGS else f"{name}: {error}") from error
-    except BotoCoreError as error:
-        raise Unavailable(f"{name}: {error}") from error
+    except (ClientError, BotoCoreError, UnicodeError) as error:
+        kind, shown = _kind(error), _shown(name)
+        if kind in _MEANINGS:
+            raise kind(f"{shown} {_MEANINGS[kind]}") from error
+        # What the client says may quote the name.
+        raise kind(f"{shown}: {error if shown == name else type(error).__name__}") from error
+
+
+def _kind(error: ClientError | BotoCoreError | UnicodeError) -> type[StoreError]:
+    if not isinstance(error, ClientError):
+        return Refused if isinstance(error, _REFUSED) else Unavailable
+    code = error.response.get("Error", {}).get("Code", "")
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code in _ERRORS:
+        return _ERRORS[code]
+    if not 300 <= status < 500 or status in _PASSING_STATUSES or _PASSING.search(code):
+        return Unavailable
+    return Forbidden if code.startswith("KMS.") else Refused
+
+
+def _shown(name: str) -> str:
+    return name if _HARMLESS.fullmatch(name) else f"s3://{_split(name)[0]}/…"

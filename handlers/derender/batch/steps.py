@@ -10,7 +10,7 @@ from .errors import BatchError
 from .finish import finish
 from .job import Job, is_uri, plan, read_time
 from .part import derender_part
-from .stores import Changed, Forbidden, NotFound
+from .stores import Changed, Forbidden, NotFound, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,8 @@ def run_step(
         event: `plan`, `derender` or `finish`, as README.md has them.
         worker: What to do it with.
         is_late: Whether a long step is to leave the rest to another call.
-        observe: Told of lines that were derendered, some hundreds at a time.
+        observe: Told of lines that were derendered, some hundreds at a time. How many of them turn out to be
+            duplicates is in the manifest alone: a step that is repeated would count them twice.
 
     Raises:
         BatchError: The job can't be done.
@@ -70,7 +71,7 @@ def run_step(
                 return {"next": done.next}
             case _Finish():
                 return finish(worker.store, wanted.job)
-    except (Changed, Forbidden, NotFound) as error:
+    except (Changed, Forbidden, NotFound, Refused) as error:
         raise BatchError(str(error)) from error
 
 

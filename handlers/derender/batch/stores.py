@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Changed", "Forbidden", "NotFound", "Stat", "Store", "StoreError", "TooLarge", "Unavailable"]
+__all__ = [
+    "Changed",
+    "Forbidden",
+    "NotFound",
+    "Refused",
+    "Stat",
+    "Store",
+    "StoreError",
+    "TooLarge",
+    "Unavailable",
+]
 
 
 class StoreError(Exception):
@@ -24,6 +34,10 @@ class Forbidden(StoreError):  # noqa: N818
 
 class Changed(StoreError):  # noqa: N818
     """It is not the object that it was."""
+
+
+class Refused(StoreError):  # noqa: N818
+    """The store does not do that with such a name, however often it is asked."""
 
 
 class TooLarge(StoreError):  # noqa: N818
