@@ -235,7 +235,7 @@ def test_the_command_computes_a_month_of_ones_own(capsys: pytest.CaptureFixture[
     # 26.28 million answers at $1.3667, and monitoring.
     assert lines["total"][-2:] == ["1.37", "51.92"]
     assert "cheaper from 20.1 a second on" in printed
-    assert "At 10 a second: 1 needed, $72.08 a month; the functions $35.92" in printed
+    assert "At 10 a second: 1 needed, $72.08 a month; the functions, without monitoring, $35.92" in printed
     assert printed_by(capsys, "--requests-per-month", "26280000", *bare) == printed
 
 

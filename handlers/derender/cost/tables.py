@@ -119,7 +119,7 @@ def compared(plan: Plan, container: Container, rate: float) -> str:
         f"At most {_number(most)} {unit} a second; then ${_money(least)} for a million\n"
         f"Than the functions, {cheaper}\n"
         f"At {_number(rate)} a second: {needed:,} needed, ${_money(needed * monthly)} a month; "
-        f"the functions ${_money(here)}"
+        f"the functions, without monitoring, ${_money(here)}"
     )
 
 
