@@ -28,14 +28,20 @@ MAX_RESPONSE: Final = 6 * 1024 * 1024 + 100
 """Bytes of the largest response to a synchronous invocation (Lambda quotas, "Invocation payload"; the number is
 in the error of a larger one). Of requests it is 100 less; larger ones a gateway refuses by itself, with 413.
 """
-_SMALL: Final = 256 * 1024
-"""Characters of a body that fits whatever they are: none takes more than 12 bytes, two escaped surrogates."""
+_REST: Final = 256 * 1024
+"""Bytes of a response without its body, generously: headers are a few kilobytes."""
+_MOST_ASCII: Final = 6
+"""Bytes that a character of ASCII takes, escaped as `\\uXXXX`."""
+_MOST: Final = 12
+"""Bytes that any character takes: two escaped surrogates."""
 _UNESCAPED_RUNTIMES: Final = frozenset(f"AWS_Lambda_python3.{minor}" for minor in range(12, 16))
-_ASCII: Final = bytes(range(0x80))
+_BEYOND_ASCII: Final = bytes(range(0x80, 0x100))
 _PAIRED: Final = b'"\\\b\t\n\f\r'
 """What JSON writes as a backslash and a character."""
 _CONTROLS: Final = bytes(set(range(0x20)) - set(_PAIRED))
 """What JSON writes as `\\uXXXX`."""
+_AS_IT_IS: Final = bytes(set(range(0x20, 0x7F)) - set(_PAIRED))
+"""What JSON writes in one byte, always."""
 
 
 def unfailing(handler: Handler) -> Handler:
@@ -75,8 +81,9 @@ def answer_event(
         # What the application raises, the adapter catches: this is of an event that it can't read.
         unexpected(error)
         return _failed({}, InvalidRequest("the event is no HTTP request of API Gateway or of a function URL"))
-    if len(response["body"]) <= _SMALL:
-        return response
+    body = response["body"]
+    if len(body) * (_MOST_ASCII if body.isascii() else _MOST) <= MAX_RESPONSE - _REST:
+        return response  # whatever its characters are
     size = response_size(response, ascii_only=ascii_only)
     return response if size <= MAX_RESPONSE else _failed(response, _too_large(response, size))
 
@@ -103,15 +110,17 @@ def response_size(response: Payload, *, ascii_only: bool) -> int:
 def _written(text: str, *, ascii_only: bool) -> int:
     """Bytes of a text within a JSON string."""
     content = text.encode()
+    special = content.translate(None, _AS_IT_IS)  # few: what else is counted is counted in these
 
     def count(characters: bytes) -> int:
-        return len(content) - len(content.translate(None, characters))
+        return len(special) - len(special.translate(None, characters))
 
     size = len(content) + count(_PAIRED) + 5 * count(_CONTROLS)
     if ascii_only:
-        in_ascii = count(_ASCII)
-        utf_16 = len(text.encode("utf-16-le")) // 2
-        size += 5 * count(b"\x7f") + 6 * (utf_16 - in_ascii) - (len(content) - in_ascii)
+        size += 5 * count(b"\x7f")
+        if beyond := count(_BEYOND_ASCII):
+            utf_16 = len(text.encode("utf-16-le")) // 2
+            size += 6 * (utf_16 - (len(content) - beyond)) - beyond
     return size
 
 
