@@ -28,12 +28,12 @@ MAX_RESPONSE: Final = 6 * 1024 * 1024 + 100
 """Bytes of the largest response to a synchronous invocation (Lambda quotas, "Invocation payload"; the number is
 in the error of a larger one). Of requests it is 100 less; larger ones a gateway refuses by itself, with 413.
 """
-_REST: Final = 256 * 1024
+_REST: Final = 64 * 1024
 """Bytes of a response without its body, generously: headers are a few kilobytes."""
-_MOST_ASCII: Final = 6
-"""Bytes that a character of ASCII takes, escaped as `\\uXXXX`."""
-_MOST: Final = 12
-"""Bytes that any character takes: two escaped surrogates."""
+_MOST: Final = 6
+"""Bytes that a character takes: escaped as `\\uXXXX`."""
+_MOST_ESCAPED: Final = 12
+"""The same where all that is beyond ASCII is escaped: two surrogates."""
 _UNESCAPED_RUNTIMES: Final = frozenset(f"AWS_Lambda_python3.{minor}" for minor in range(12, 16))
 _BEYOND_ASCII: Final = bytes(range(0x80, 0x100))
 _PAIRED: Final = b'"\\\b\t\n\f\r'
@@ -82,7 +82,8 @@ def answer_event(
         unexpected(error)
         return _failed({}, InvalidRequest("the event is no HTTP request of API Gateway or of a function URL"))
     body = response["body"]
-    if len(body) * (_MOST_ASCII if body.isascii() else _MOST) <= MAX_RESPONSE - _REST:
+    most = _MOST_ESCAPED if ascii_only and not body.isascii() else _MOST
+    if len(body) * most <= MAX_RESPONSE - _REST:
         return response  # whatever its characters are
     size = response_size(response, ascii_only=ascii_only)
     return response if size <= MAX_RESPONSE else _failed(response, _too_large(response, size))

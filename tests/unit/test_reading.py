@@ -21,7 +21,7 @@ LONG_ID: Final = b'{"request_id":"%b"}' % (b"x" * 40)
     [
         pytest.param(b'{"generate_responses":[', b'{"choices":[]}', b"]}", id="responses"),
         pytest.param(b'{"generate_responses":[{"choices":[', b"{}", b"]}]}", id="choices"),
-        pytest.param(b'{"generate_responses":[],"other":[', b"[]", b"]}", id="what is not read"),
+        pytest.param(b'{"generate_responses":[],"other":[', b"[],[],[]", b"]}", id="what is not read"),
         # Few for so many bytes, but each becomes a kilobyte.
         pytest.param(b'{"generate_responses":[', LONG_ID, b"]}", id="long ones"),
     ],

@@ -35,6 +35,8 @@ _MOST_MODELS: Final = 1 << 18
 _MOST_OPENED: Final = 1 << 18
 """Objects and arrays that any body may have. A larger one has one in 16 bytes: no logprobs need more."""
 _BYTES_FOR_OPENED: Final = 16
+_UNCOUNTED: Final = 2 * 1024 * 1024
+"""Bytes of a body that may hold what it likes: it becomes no more than a hundred megabytes."""
 
 ModelT = TypeVar("ModelT", bound=WireModel)
 OtherT = TypeVar("OtherT", bound=WireModel)
@@ -72,7 +74,7 @@ def read_either(complete: type[ModelT], streamed: type[OtherT], body: bytes) -> 
 
 def _parsed(models: tuple[type[WireModel], ...], body: bytes) -> Any:
     decoder = _decoder(models)
-    if len(body) > _MOST_OPENED and _opened(body) > max(_MOST_OPENED, len(body) // _BYTES_FOR_OPENED):
+    if len(body) > _UNCOUNTED and _opened(body) > max(_MOST_OPENED, len(body) // _BYTES_FOR_OPENED):
         raise InvalidRequest("the body holds more objects and arrays than a request needs", param="body")
     try:
         return decoder.decode(body)
