@@ -62,6 +62,7 @@ def create_app(
     app.add_middleware(_guard)
     app.add_exception_handler(DerenderError, _derender_error)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(ClientDisconnect, _client_left)
 
     def openapi() -> dict[str, Any]:
         # Only who asks for the document pays for making it.
@@ -74,13 +75,10 @@ def create_app(
 
     def add(endpoint: Endpoint) -> None:
         async def derender(request: Request) -> Response:
-            try:
-                body = await read_body(request, max_body_bytes)
-                answered = answer(endpoint, models, body, int(time.time()))
-                note(request.scope, lambda: answer_facts(answered))
-                return _derendered(request, answered)
-            except ClientDisconnect:
-                return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
+            body = await read_body(request, max_body_bytes)
+            answered = answer(endpoint, models, body, int(time.time()))
+            note(request.scope, lambda: answer_facts(answered))
+            return _derendered(request, answered)
 
         app.add_api_route(
             endpoint.path, derender, methods=["POST"], summary=endpoint.summary, name=endpoint.path
@@ -166,6 +164,10 @@ async def _derender_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, DerenderError)
     note_fault(request.scope, error)
     return _error(error)
+
+
+async def _client_left(_: Request, __: Exception) -> Response:
+    return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
 
 
 def _error(error: DerenderError) -> Response:

@@ -23,8 +23,6 @@ _REST_INCREMENT: Final = 10 * 1024 * 1024
 """Bytes that are one request, of a streamed answer; others are no larger."""
 
 # Of a part of a batch: infra/batch.yaml and `derender.batch`.
-_LEAST_PART: Final = 1024 * 1024
-_MOST_PARTS: Final = 10_000
 _TRANSITIONS: Final = 4
 """The execution's start, its task, the choice, the end."""
 _WRITES: Final = 3
@@ -168,5 +166,8 @@ def _answer_bytes(plan: Plan) -> float:
 
 def _part_lines(plan: Plan) -> float:
     """Lines of a batch's part."""
+    # Only a batch's price waits for the import.
+    from ..batch.job import LEAST_PART, MOST_PARTS
+
     line = REQUEST.of(plan.tokens, plan.candidates)
-    return min(max(_LEAST_PART / line, plan.lines / _MOST_PARTS, 1), plan.lines)
+    return min(max(LEAST_PART / line, plan.lines / MOST_PARTS, 1), plan.lines)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
 from fastapi import FastAPI, Request, Response
-from starlette.requests import ClientDisconnect
 
 from ..body import read_body
 from ..errors import BadGateway, DerenderError
@@ -21,7 +20,7 @@ from ..observing import Facts, is_observed, note
 from ..protocol.reading import read
 from .answers import Asking, Prompt, StreamedAnswer, StreamPlan, generated, rendered
 from .client import open_client
-from .concurrency import fault_in, while_connected
+from .concurrency import while_connected
 from .endpoints import CHAT, COMPLETIONS, Whole
 from .requests import choices_asked, generate_request_body
 from .response import EventStreamResponse
@@ -65,20 +64,7 @@ def add_routes(app: FastAPI, models: Models, relay: Relay, *, max_body_bytes: in
     serving = _Serving(models, relay, max_body_bytes)
 
     def add(path: str, summary: str, answer: Callable[[Request], Awaitable[Response]]) -> None:
-        async def guarded(request: Request) -> Response:
-            response = Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
-
-            async def work() -> None:
-                nonlocal response
-                with suppress(ClientDisconnect):
-                    response = await answer(request)
-
-            fault = await fault_in(work)
-            if fault is not None:
-                raise fault
-            return response
-
-        app.add_api_route(path, guarded, methods=["POST"], summary=summary, name=path)
+        app.add_api_route(path, answer, methods=["POST"], summary=summary, name=path)
 
     for path, endpoint in (("/v1/chat/completions", CHAT), ("/v1/completions", COMPLETIONS)):
         relaying = _Relaying(serving, endpoint)
