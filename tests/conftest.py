@@ -1,4 +1,4 @@
-"""Real tokenizers, the layers compiled from them, and the function that serves them."""
+"""Real tokenizers, the layers compiled from them, the function that serves them; and generate servers."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from derender.app import create_app
 from derender.layer import load_models
 from derender.settings import Settings
 from fetch import fetch, held
+
+from .relay.upstream import UpstreamServer
 
 CACHE: Final = Path(__file__).parents[1] / ".cache"
 PEER_DEEPSEEK: Final = "deepseek_v3_peer"
@@ -117,6 +119,19 @@ def deploy(layer: LayerFolder) -> Iterator[Deploy]:
     with ThreadPoolExecutor(1, initializer=asyncio.set_event_loop, initargs=(loop,)) as thread:
         yield endpoint
     loop.close()
+
+
+@pytest.fixture(scope="session")
+def upstream_server() -> Iterator[UpstreamServer]:
+    with UpstreamServer() as server:
+        yield server
+
+
+@pytest.fixture
+def upstream(upstream_server: UpstreamServer) -> UpstreamServer:
+    """The generate server, which is the render service too. Nothing was asked of it."""
+    upstream_server.forget()
+    return upstream_server
 
 
 def _once(make: Callable[[str], Path]) -> Callable[[str], Path]:

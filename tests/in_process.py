@@ -1,4 +1,4 @@
-"""The api function in this process, as the runtime loads and calls it."""
+"""Functions in this process, as the runtime loads and calls them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from ..benchmarks.runtime import HANDLERS
+from .benchmarks.runtime import HANDLERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,37 +21,44 @@ if TYPE_CHECKING:
     Function = Callable[[object], dict[str, Any]]
     """Event → response."""
 
-__all__ = ["load_api", "started"]
+__all__ = ["load_function", "same_logging", "started"]
 
 
 @contextmanager
 def started(environment: Mapping[str, str] | None = None) -> Iterator[Function]:
-    """The function, started with variables.
+    """The api function, started with variables.
 
     It has a thread of its own: the adapter runs on its thread's event loop, which no other test takes away.
     """
     loop = asyncio.new_event_loop()
     with ThreadPoolExecutor(1, initializer=asyncio.set_event_loop, initargs=(loop,)) as thread:
-        module = thread.submit(load_api, environment or {}).result()
+        with same_logging():
+            module = thread.submit(load_function, "api", environment).result()
         yield lambda event: thread.submit(module.handler, event, None).result()
     loop.close()
 
 
-def load_api(environment: Mapping[str, str]) -> ModuleType:
-    """`handlers/api.py`, imported anew with variables. The process logs and warns as before."""
-    spec = importlib.util.spec_from_file_location("derender_api", HANDLERS / "api.py")
+def load_function(name: str, environment: Mapping[str, str] | None = None) -> ModuleType:
+    """A module of `handlers/`, imported anew with variables. It takes over the logging of the process."""
+    spec = importlib.util.spec_from_file_location(f"derender_{name}", HANDLERS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    root, own = logging.getLogger(), logging.getLogger("derender")
-    levels, handlers = (root.level, own.level), root.handlers[:]
+    with patch.dict(os.environ, environment or {}):
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def same_logging() -> Iterator[None]:
+    """Undo what functions set up for their process: afterwards it logs and warns as before."""
+    root = logging.getLogger()
+    handlers, levels = [*root.handlers], {each: each.level for each in (root, logging.getLogger("derender"))}
     with (
-        patch.dict(os.environ, environment),
         patch.object(logging, "raiseExceptions", logging.raiseExceptions),
         patch.object(warnings, "showwarning", warnings.showwarning),
     ):
-        spec.loader.exec_module(module)
+        yield
     root.handlers[:] = handlers
-    root.setLevel(levels[0])
-    own.setLevel(levels[1])
-    return module
+    for logger, level in levels.items():
+        logger.setLevel(level)

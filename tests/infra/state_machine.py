@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import importlib.util
 import io
 import json
-import logging
 import os
 import threading
 import time
-import warnings
 import zipfile
 from collections import Counter
 from datetime import timedelta
@@ -33,6 +30,7 @@ from moto import mock_aws
 from moto.awslambda_simple.models import LambdaSimpleBackend
 from moto.core.botocore_stubber import BotocoreStubber
 
+from ..in_process import load_function, same_logging
 from .step_functions import as_in_aws, without_executing
 
 if TYPE_CHECKING:
@@ -366,28 +364,9 @@ def aws() -> Iterator[pytest.MonkeyPatch]:
 
 def load_handler() -> Handler:
     """The function's handler, as Lambda's runtime loads it. The process logs and warns as before."""
-    spec = importlib.util.spec_from_file_location("derender_batch", ROOT / "handlers" / "batch.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with _same_logging():
-        spec.loader.exec_module(module)
-    handler: Handler = module.handler
+    with same_logging():
+        handler: Handler = load_function("batch").handler
     return handler
-
-
-@contextlib.contextmanager
-def _same_logging() -> Iterator[None]:
-    """Undo what a function sets up for its process."""
-    root, own = logging.getLogger(), logging.getLogger("derender")
-    handlers, levels = [*root.handlers], (root.level, own.level)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logging, "raiseExceptions", logging.raiseExceptions)
-        patch.setattr(warnings, "showwarning", warnings.showwarning)
-        yield
-    root.handlers[:] = handlers
-    root.setLevel(levels[0])
-    own.setLevel(levels[1])
 
 
 def _without_waiting(patch: pytest.MonkeyPatch) -> None:

@@ -16,15 +16,15 @@ import pytest
 from derender.vocabulary import dump
 
 from ..benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event
+from ..in_process import started
 from ..leaks import CANARY, KINDS, SECRETS, faulty_functions, leaks
 from ..unit.support import BUNDLED, Answer, manifest
-from .in_process import started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .in_process import Function
+    from ..in_process import Function
 
 COMPLETIONS: Final = "/v1/completions/derender"
 RECORDED: Final = json.loads((HANDLERS.parent / "examples" / "stream.json").read_text(encoding="utf-8"))

@@ -19,16 +19,16 @@ from derender.compression import accepts_gzip
 from derender.payload import MAX_RESPONSE, answer_event, response_size, writes_ascii
 
 from ..benchmarks.runtime import CHAT, Runtime, http_event
+from ..in_process import started
 from ..unit.support import Answer
 from ..unit.support import event as event_of
-from .in_process import started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from ..in_process import Function
     from ..unit.support import EventKind
-    from .in_process import Function
 
 ESCAPED: Final = "AWS_Lambda_python3.11"
 UNESCAPED: Final = "AWS_Lambda_python3.13"

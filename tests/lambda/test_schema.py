@@ -19,12 +19,12 @@ from derender.model import Models
 
 from ..benchmarks.runtime import CHAT, http_event
 from ..fuzzing import FUZZED, JsonSession, check
-from .in_process import started
+from ..in_process import started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .in_process import Function
+    from ..in_process import Function
 
     Case = schemathesis.Case[Any]
 

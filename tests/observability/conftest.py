@@ -8,7 +8,6 @@ import logging
 import socket
 import subprocess
 import sys
-import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,6 +24,7 @@ from derender.request_ids import REQUEST_ID
 from derender.settings import Settings
 
 from ..benchmarks.runtime import HANDLERS
+from ..in_process import same_logging
 from ..relay.serving import RelayServer
 from ..relay.upstream import UpstreamServer, wait_until
 from ..unit.support import Client
@@ -42,14 +42,8 @@ def _logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("uvicorn", "uvicorn.error"):
         monkeypatch.setattr(logging.getLogger(name), "handlers", [])
         monkeypatch.setattr(logging.getLogger(name), "propagate", True)
-    root = logging.getLogger()
-    loggers = {each: each.level for each in (root, logging.getLogger("derender"))}
-    handlers, raising, showing = list(root.handlers), logging.raiseExceptions, warnings.showwarning
-    yield
-    root.handlers[:] = handlers
-    for logger, level in loggers.items():
-        logger.setLevel(level)
-    logging.raiseExceptions, warnings.showwarning = raising, showing
+    with same_logging():
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -107,19 +101,6 @@ def client(loop: asyncio.AbstractEventLoop, observe: Observe | None, **settings:
     asyncio.set_event_loop(loop)
     app = create_app(models(**settings), max_body_bytes=1 << 20, observe=observe)
     return Client(Mangum(app, lifespan="off"), loop)
-
-
-@pytest.fixture(scope="session")
-def upstream_server() -> Iterator[UpstreamServer]:
-    with UpstreamServer() as server:
-        yield server
-
-
-@pytest.fixture
-def upstream(upstream_server: UpstreamServer) -> UpstreamServer:
-    """The generate server, which is the render service too. Nothing was asked of it."""
-    upstream_server.forget()
-    return upstream_server
 
 
 @dataclass

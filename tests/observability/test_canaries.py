@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import importlib.util
 import json
 import logging
 import os
@@ -24,7 +23,8 @@ from moto import mock_aws
 import observability
 from observability import configure_logging, observe_batch
 
-from ..benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event
+from ..benchmarks.runtime import CHAT, Runtime, http_event
+from ..in_process import load_function
 from ..relay.serving import END, RELAY, chunks_of, generate_request, qwen3
 from ..relay.upstream import GENERATE, Break, Reply, answer, sse, stream
 from .conftest import client, relay_script
@@ -294,11 +294,7 @@ def test_the_batch_function_tells_nothing(
     bucket.create_bucket(Bucket="bucket")
     lines = list(batch_lines())
     bucket.put_object(Bucket="bucket", Key=CANARY, Body=b"\n".join(lines))
-    spec = importlib.util.spec_from_file_location("derender_batch", HANDLERS / "batch.py")
-    assert spec is not None
-    assert spec.loader is not None
-    batch = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(batch)
+    batch = load_function("batch")
     started = {"output": "s3://bucket/out/", "id": CANARY, "started": "2026-11-26T12:00:00Z"}
     planned = batch.handler({"step": "plan", "input": f"s3://bucket/{CANARY}", **started}, Context())
     for start in planned["parts"]:

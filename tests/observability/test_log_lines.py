@@ -7,7 +7,6 @@ import json
 import logging
 import warnings
 from dataclasses import replace
-from importlib import import_module
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +20,7 @@ from derender.settings import SettingsError
 from observability import Observer, begin_invocation, behind_adapter, configure_logging, observe_batch
 
 from ..benchmarks.runtime import CHAT, Runtime, http_event
+from ..in_process import started
 from .conftest import generated
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     Lines = Callable[[], list[dict[str, Any]]]
 
-started: Final = import_module(".lambda.in_process", "tests").started  # no statement can import from there
 logger: Final = logging.getLogger("derender")
 DERENDERED: Final = Observation(
     endpoint=CHAT,

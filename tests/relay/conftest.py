@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from .serving import RelayServer
-from .upstream import UpstreamServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from .upstream import UpstreamServer
 
 
 class Serve(Protocol):
@@ -22,19 +23,6 @@ class Serve(Protocol):
     def __call__(
         self, *, keep_alive: float = 15, max_body_bytes: int = 8 << 20, **settings: str
     ) -> RelayServer: ...
-
-
-@pytest.fixture(scope="session")
-def upstream_server() -> Iterator[UpstreamServer]:
-    with UpstreamServer() as server:
-        yield server
-
-
-@pytest.fixture
-def upstream(upstream_server: UpstreamServer) -> UpstreamServer:
-    """The generate server, which is the render service too. Nothing was asked of it."""
-    upstream_server.forget()
-    return upstream_server
 
 
 @pytest.fixture(scope="session")
