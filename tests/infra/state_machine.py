@@ -179,7 +179,6 @@ class Account:
         self.time: Callable[[Event], timedelta] = lambda _event: INVOCATION
         self.calls: list[Call] = []
         self._started: Counter[str] = Counter()
-        self._lock = threading.Lock()
         self._process = threading.Lock()
         self._works = False
         self._stack = stack
@@ -285,12 +284,11 @@ class Account:
         response: dict[str, str],
     ) -> bytes:
         event = json.loads(body)
-        with self._lock:
+        function = backend.get_function(name, qualifier)
+        # On Lambda each would have a process of its own. Here they take turns, and are counted as they get them.
+        with self._process:
             number = self._started[event["step"]]
             self._started[event["step"]] += 1
-        function = backend.get_function(name, qualifier)
-        # On Lambda each would have a process of its own.
-        with self._process:
             answer, failed = self._answered(event, number, function.function_arn)
             self.calls.append(Call(event, str(function.version), json.loads(answer)))
         response["X-Amz-Executed-Version"] = str(function.version)
