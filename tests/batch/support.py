@@ -33,6 +33,12 @@ HELLO: Final = [9707, 11, 1879, 0]
 END: Final = 151_645
 BUCKET: Final = "batches"
 REGION: Final = "eu-central-1"
+S3_ACCESS: Final = {
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "key",
+    "AWS_DEFAULT_REGION": REGION,
+}
+"""What a process needs in its environment, besides where S3 is."""
 CREATED: Final = 1_767_323_045
 MOST: Final = 64 * 1024
 """Bytes of a line that the workers of these tests take."""

@@ -10,7 +10,7 @@ from boto3.session import Session
 from moto.server import ThreadedMotoServer
 
 from ..benchmarks.runtime import Runtime
-from .support import BUCKET, HELLO, REGION, chat, generated, line
+from .support import BUCKET, HELLO, REGION, S3_ACCESS, chat, generated, line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,12 +50,7 @@ def function() -> Iterator[Function]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    variables = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "key",
-        "AWS_DEFAULT_REGION": REGION,
-    }
+    variables = {**S3_ACCESS, "AWS_ENDPOINT_URL": f"http://{host}:{port}"}
     s3 = Session("key", "key", region_name=REGION).client("s3", endpoint_url=variables["AWS_ENDPOINT_URL"])
     s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket=BUCKET, Key="in.jsonl", Body=b"".join(LINES))

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,8 +24,9 @@ from derender.cli import main
 from derender.settings import Settings
 from derender.vocabulary import dump
 
+from ..layers.serving import Answer, serving
 from ..unit.support import manifest
-from .support import HELLO, chat, generated, line, worker
+from .support import BUCKET, HELLO, S3_ACCESS, chat, generated, line, worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -146,30 +148,48 @@ def test_settings_are_those_of_the_environment(files: Files, monkeypatch: pytest
 # --- going on -------------------------------------------------------------------------------------------------
 
 
-class Ended(NamedTuple):
-    """A process that has ended."""
+class Halfway(NamedTuple):
+    """A job of nine parts on two processes. Its first four are done; the two after them wait."""
 
-    group: int
-    status: int
-    told: str
+    process: subprocess.Popen[str]
+    go_on: threading.Event
+    """Ends their wait."""
+
+    def ended(self) -> str:
+        """What the process has told, once all of them have ended."""
+        _, told = self.process.communicate(timeout=PATIENCE)
+        wait_until(lambda: not is_running(self.process.pid))
+        return told
 
 
-def killed(files: Files, *options: str, sign: int = signal.SIGKILL) -> Ended:
-    """Run the command, and kill it when a piece is done but most are not."""
-    process = subprocess.Popen(
-        command(files, *options), start_new_session=True, stderr=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + PATIENCE
-    while not list(files.work.glob("records/0*.json")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "no piece is done"
-        time.sleep(0.005)
-    if sign == signal.SIGKILL:
-        process.kill()
-    else:
-        os.killpg(process.pid, sign)  # as a terminal does
-    _, told = process.communicate(timeout=PATIENCE)
-    return Ended(process.pid, process.returncode, told)
+@pytest.fixture
+def halfway(files: Files, large: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[Halfway]:
+    """A job that has come so far: S3 does not answer yet what two lines refer to."""
+    asked, go_on = threading.Semaphore(0), threading.Event()
+
+    def answer(*_: object) -> Answer:
+        asked.release()
+        assert go_on.wait(PATIENCE)
+        return 200, {"content-type": "application/json"}, json.dumps(generated()).encode()
+
+    content = large
+    for part in (5, 4):
+        place = content.index(b"\n", part * PART + PART // 2) + 1
+        content = content[:place] + line(f"late-{part}", chat(f"s3://{BUCKET}/late")) + content[place:]
+    files.source.write_bytes(content)
+    with serving(answer) as url:
+        for name, value in (*S3_ACCESS.items(), ("AWS_ENDPOINT_URL", url)):
+            monkeypatch.setenv(name, value)
+        with subprocess.Popen(
+            command(files, "--workers", "2"), start_new_session=True, stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                for _ in range(2):
+                    assert asked.acquire(timeout=PATIENCE)
+                yield Halfway(process, go_on)
+            finally:
+                go_on.set()
+                process.kill()
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -186,16 +206,14 @@ def is_running(group: int) -> bool:
     return False
 
 
-def test_a_job_that_was_killed_goes_on(files: Files, large: bytes) -> None:
-    files.source.write_bytes(large)
-    ended = killed(files, "--workers", "2")
-    assert ended.status == -signal.SIGKILL
+def test_a_job_that_was_killed_goes_on(files: Files, halfway: Halfway) -> None:
+    halfway.process.kill()
+    halfway.ended()  # and its workers with it
     assert not files.results.exists()
-    wait_until(lambda: not is_running(ended.group))  # its workers end with it
     job = (files.work / "job.json").read_bytes()
-    done = [path.name for path in (files.work / "records").iterdir()]
-    assert 0 < len(done) < 9
+    assert len(list((files.work / "records").iterdir())) == 4
 
+    halfway.go_on.set()
     assert run(files, "--workers", "2") == 0
     made = files.made
     assert not files.work.exists()
@@ -205,21 +223,21 @@ def test_a_job_that_was_killed_goes_on(files: Files, large: bytes) -> None:
     (files.work / "job.json").write_bytes(job)
     assert run(files, "--workers", "1") == 0
     assert files.made == made
-    assert json.loads(made[2])["counts"]["total"] == large.count(b"\n")
+    assert json.loads(made[2])["counts"]["total"] == files.source.read_bytes().count(b"\n")
 
 
-def test_ctrl_c_ends_a_job_that_can_go_on(files: Files, large: bytes) -> None:
-    files.source.write_bytes(large)
-    ended = killed(files, "--workers", "2", sign=signal.SIGINT)
-    assert ended.status == 130
-    assert ended.told.splitlines()[-1] == (
+def test_ctrl_c_ends_a_job_that_can_go_on(files: Files, halfway: Halfway) -> None:
+    os.killpg(halfway.process.pid, signal.SIGINT)  # as a terminal does
+    halfway.go_on.set()  # what was begun is done to its end
+    told = halfway.ended()
+    assert halfway.process.returncode == 130
+    assert told.splitlines()[-1] == (
         f"derender: stopped; run it again to go on ({files.work} has what is done)"
     )
-    assert "Traceback" not in ended.told
-    wait_until(lambda: not is_running(ended.group))
+    assert "Traceback" not in told
     assert not files.results.exists()
     assert run(files) == 0
-    assert json.loads(files.manifest.read_bytes())["counts"]["total"] == large.count(b"\n")
+    assert json.loads(files.manifest.read_bytes())["counts"]["total"] == files.source.read_bytes().count(b"\n")
 
 
 def piece_done(files: Files) -> Path:
@@ -524,19 +542,18 @@ def test_what_a_reference_needs_and_has_not_is_one_line(
 # --- two at a time --------------------------------------------------------------------------------------------
 
 
-def test_a_second_run_is_refused(files: Files, large: bytes, capsys: pytest.CaptureFixture[str]) -> None:
-    files.source.write_bytes(large)
+def test_a_second_run_is_refused(files: Files, halfway: Halfway, capsys: pytest.CaptureFixture[str]) -> None:
     lock = local.outputs(files.results).lock
-    first = subprocess.Popen(command(files, "--workers", "1"), stderr=subprocess.DEVNULL)
-    wait_until(lambda: (files.work / "job.json").exists())
     job = (files.work / "job.json").read_bytes()
     for options in ((), ("--restart",)):
         assert run(files, *options) == 1
         assert capsys.readouterr().err == f"derender: another run writes there now: it holds {lock}\n"
     assert (files.work / "job.json").read_bytes() == job
-    assert first.wait(PATIENCE) == 0
+    halfway.go_on.set()
+    halfway.ended()
+    assert halfway.process.returncode == 0
     results, errors, _ = files.made
-    assert (results + errors).count(b"\n") == large.count(b"\n")
+    assert (results + errors).count(b"\n") == files.source.read_bytes().count(b"\n")
     assert not lock.exists()
 
 

@@ -285,7 +285,7 @@ class Account:
     ) -> bytes:
         event = json.loads(body)
         function = backend.get_function(name, qualifier)
-        # On Lambda each would have a process of its own. Here they take turns, and are counted as they get them.
+        # On Lambda each would have its own process. Here they take turns, and are counted as they get them.
         with self._process:
             number = self._started[event["step"]]
             self._started[event["step"]] += 1
