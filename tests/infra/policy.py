@@ -91,6 +91,13 @@ EXEMPTIONS: Final = (
     ),
     _exempt(
         "lambda",
+        "ec2:AssignPrivateIpAddresses ec2:CreateNetworkInterface ec2:DeleteNetworkInterface"
+        " ec2:DescribeNetworkInterfaces ec2:DescribeSubnets ec2:UnassignPrivateIpAddresses",
+        r"\*",
+        "Lambda makes and names network interfaces; subnets may be other accounts'. Code is denied all this.",
+    ),
+    _exempt(
+        "lambda",
         "s3:GetObject",
         r"arn:aws:s3:::[^/*]+/(input|output)/\*",
         "Objects are the bucket's users' to name.",
@@ -110,7 +117,15 @@ OF_ALL: Final = frozenset(
 OF_FUNCTIONS: Final[Mapping[str, frozenset[str]]] = {
     "ApiFunction": OF_ALL,
     "AuthorizerFunction": OF_ALL,
-    "RelayFunction": OF_ALL,
+    "RelayFunction": OF_ALL
+    | {
+        "ec2:AssignPrivateIpAddresses",
+        "ec2:CreateNetworkInterface",
+        "ec2:DeleteNetworkInterface",
+        "ec2:DescribeNetworkInterfaces",
+        "ec2:DescribeSubnets",
+        "ec2:UnassignPrivateIpAddresses",
+    },
     "BatchFunction": OF_ALL
     | {
         "kms:Decrypt",
@@ -206,6 +221,11 @@ def functions_may_do_no_more(stack: Stack) -> Iterator[str]:
                 yield f"{name} may write to {each.resource}"
             if each.action.startswith("xray:") and stack.parameters.get("Tracing") != "on":
                 yield f"{name} may trace, which is off"
+            if each.action.startswith("ec2:"):
+                if "VpcConfig" not in function:
+                    yield f"{name} may {each.action}, and is in no VPC"
+                if each.action not in _denied_to_code(stack.properties(each.role)):
+                    yield f"{name}'s code may {each.action}"
 
 
 def logs_expire(stack: Stack) -> Iterator[str]:
@@ -333,6 +353,18 @@ RULES: Final[tuple[Rule, ...]] = (
     secrets_are_not_told,
     buckets_are_private,
 )
+
+
+def _denied_to_code(role: Mapping[str, Any]) -> set[str]:
+    """What Lambda may do as a role, but no code: requests of code say which function it is."""
+    return {
+        action
+        for policy in role["Policies"]
+        for statement in policy["PolicyDocument"]["Statement"]
+        if (statement["Effect"], statement["Resource"]) == ("Deny", "*")
+        and statement["Condition"] == {"Null": {"lambda:SourceFunctionArn": "false"}}
+        for action in _listed(statement["Action"])
+    }
 
 
 def _at(value: Any, *way: str | int) -> Any:

@@ -41,12 +41,21 @@ AUTHORIZATIONS: Final[tuple[dict[str, str], ...]] = (
     {"Authorization": "api-key", "ApiKeyDigests": DIGEST},
     {"Authorization": "open-to-everyone"},
 )
-RELAYS: Final = ({"Relay": "off"}, {"Relay": "function-url"}, {"Relay": "rest-api"})
+NETWORK: Final = {
+    "RelaySubnets": "subnet-0a1b2c3d,subnet-0a1b2c3d4e5f60718",
+    "RelaySecurityGroups": "sg-4e5f6071",
+}
+RELAYS: Final = (
+    {"Relay": "off"},
+    {"Relay": "function-url"},
+    {"Relay": "rest-api"},
+    {"Relay": "rest-api", **NETWORK},
+)
 BATCHES: Final[tuple[dict[str, str], ...]] = ({}, {"Batch": "off"}, {"BatchBucket": "files"})
 KEYS: Final[tuple[dict[str, str], ...]] = ({}, KEY)
 TRACES: Final = ({"Tracing": "on"}, {"Tracing": "off"})
 CORS: Final[tuple[dict[str, str], ...]] = ({}, {"CorsOrigins": "https://a.example"})
-MOST: Final = {**SECRETS, **KEY, **AUTHORIZATIONS[2], "Relay": "rest-api"}
+MOST: Final = {**SECRETS, **KEY, **AUTHORIZATIONS[2], "Relay": "rest-api", **NETWORK}
 """Parameters that make nearly everything."""
 REMOVED: Final = object()
 
@@ -88,6 +97,7 @@ def test_every_exemption_is_needed(exemption: Exemption) -> None:
 
 STATEMENT: Final = "ApiRole.Properties.Policies.0.PolicyDocument.Statement.0"
 FILES: Final = "BatchRole.Properties.Policies.2.PolicyDocument.Statement"
+NETWORK_ACCESS: Final = "RelayRole.Properties.Policies.2.Fn::If.1.PolicyDocument.Statement"
 BODY: Final = "HttpApi.Properties.Body"
 BUCKET: Final = "BatchBucketOfStack"
 ENCRYPTION: Final = (
@@ -134,6 +144,10 @@ ENCRYPTION: Final = (
         (functions_may_do_no_more, f"{STATEMENT}.Resource", {"Fn::GetAtt": ["BatchLogGroup", "Arn"]}),
         (functions_may_do_no_more, f"{FILES}.1.Action", ["s3:PutObject", "s3:DeleteObject"]),
         (functions_may_do_no_more, "ApiFunction.Properties.Role", {"Fn::GetAtt": ["BatchRole", "Arn"]}),
+        (functions_may_do_no_more, f"{NETWORK_ACCESS}.1.Effect", "Allow"),
+        (functions_may_do_no_more, f"{NETWORK_ACCESS}.1.Action", "ec2:CreateNetworkInterface"),
+        (functions_may_do_no_more, f"{NETWORK_ACCESS}.1.Condition", {"Null": {"aws:SourceArn": "false"}}),
+        (functions_may_do_no_more, "RelayFunction.Properties.VpcConfig", REMOVED),
         (logs_expire, "ApiLogGroup.Properties.RetentionInDays", REMOVED),
         (logs_expire, "ApiFunction.Properties.LoggingConfig", REMOVED),
         (logs_expire, "BatchFunction.Properties.LoggingConfig.LogGroup", "/aws/lambda/other"),

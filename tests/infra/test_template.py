@@ -36,6 +36,10 @@ API_KEY: Final = {"Authorization": "api-key", "ApiKeyDigests": DIGEST}
 OPEN: Final = {"Authorization": "open-to-everyone"}
 FUNCTION_URL: Final = {"Relay": "function-url", "Upstreams": UPSTREAMS}
 REST_API: Final = {"Relay": "rest-api", "Upstreams": UPSTREAMS}
+NETWORK: Final = {
+    "RelaySubnets": "subnet-0a1b2c3d,subnet-0a1b2c3d4e5f60718",
+    "RelaySecurityGroups": "sg-4e5f6071",
+}
 EVERYTHING: Final = {**API_KEY, **REST_API, "CorsOrigins": "https://a.example,https://b.example"}
 VERSIONED: Final = ("ApiFunction", "BatchFunction", "RelayFunction")
 """The functions that have an alias."""
@@ -89,6 +93,7 @@ def test_secrets_are_not_echoed() -> None:
         {"ProvisionedConcurrency": "5", "ReservedConcurrency": "100"},
         {"Batch": "off"},
         {"BatchBucket": "files"},
+        {**REST_API, **NETWORK},
     ],
 )
 def test_what_makes_sense_is_made(parameters: dict[str, str]) -> None:
@@ -111,6 +116,10 @@ def test_what_makes_sense_is_made(parameters: dict[str, str]) -> None:
         ({**OPEN, "ApiKeyDigests": DIGEST}, "Keys are not checked"),
         ({"SnapStart": "on", "ProvisionedConcurrency": "1"}, "exclude each other"),
         ({"Batch": "off", "BatchBucket": "files"}, "for Batch on"),
+        ({**REST_API, "RelaySubnets": "subnet-0a1b2c3d"}, "need each other"),
+        ({**REST_API, "RelaySecurityGroups": "sg-4e5f6071"}, "need each other"),
+        ({**FUNCTION_URL, **NETWORK}, "for Relay rest-api"),
+        (NETWORK, "for Relay rest-api"),
     ],
 )
 def test_what_makes_no_sense_is_refused(parameters: dict[str, str], refusal: str) -> None:
@@ -135,6 +144,9 @@ def test_what_makes_no_sense_is_refused(parameters: dict[str, str], refusal: str
         ("CorsOrigins", "https://a.example,https://b.example", True),
         ("CorsOrigins", "https://a.example, https://b.example", False),
         ("JwtAudience", "a, b", False),
+        ("RelaySubnets", "subnet-0a1b2c3d,subnet-0a1b2c3d4e5f60718", True),
+        ("RelaySubnets", "vpc-0a1b2c3d", False),
+        ("RelaySecurityGroups", "sg-4e5f6071, sg-0a1b2c3d", False),
     ],
 )
 def test_parameters_have_their_form(name: str, value: str, fits: bool) -> None:
@@ -267,6 +279,17 @@ def test_the_relay_has_the_front_door_that_is_wanted(
     kinds = ("AWS::Lambda::Url", "AWS::ApiGateway::RestApi", "AWS::Lambda::Permission")
     assert sorted(each for each in added if each in kinds) == front_doors
     assert ("RelayFunction" in made.resources) == ("RelayUrl" in made.outputs) == bool(front_doors)
+
+
+def test_the_relay_asks_from_the_network_that_it_is_given() -> None:
+    made = stack(**REST_API, **NETWORK)
+    assert made.properties("RelayFunction")["VpcConfig"] == {
+        "SubnetIds": ["subnet-0a1b2c3d", "subnet-0a1b2c3d4e5f60718"],
+        "SecurityGroupIds": ["sg-4e5f6071"],
+    }
+    functions = made.of_type("AWS::Lambda::Function")
+    assert [name for name, each in functions.items() if "VpcConfig" in each] == ["RelayFunction"]
+    assert "VpcConfig" not in stack(**REST_API).properties("RelayFunction")
 
 
 @pytest.mark.parametrize(
