@@ -63,6 +63,8 @@ PARAMETERS: Final = {
     "ApiKeyDigests": "0123456789abcdef" * 4,
     "Relay": "rest-api",
     "Upstreams": '{"gpu": "http://gpu.example"}',
+    "RelaySubnets": "subnet-0a1b2c3d,subnet-4e5f6071",
+    "RelaySecurityGroups": "sg-0a1b2c3d",
     "LogRetentionDays": "14",
 }
 FUNCTIONS: Final = {
@@ -247,6 +249,8 @@ def test_functions_have_their_settings(account: Account, name: str) -> None:
     assert made["Description"]
     variables = {variable: str(value) for variable, value in made["Environment"]["Variables"].items()}
     assert variables == wanted["Environment"]["Variables"]
+    network = {which: ids for which, ids in made.get("VpcConfig", {}).items() if which != "VpcId"}
+    assert network == wanted.get("VpcConfig", {})
     assert made["Role"].endswith(f":role/{account.resources[name.replace('Function', 'Role')]}")
     assert account.versions(name) == ([] if name == "AuthorizerFunction" else ["1"])
 
