@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -56,13 +57,8 @@ def _texts(values: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
 
 def _pieces(grammar: Grammar, text: str) -> str | list[str | int]:
     ids = {character: token_id for token_id, character in grammar.markers.items()}
-    pieces: list[str | int] = [""]
-    for character in text:
-        if character in ids:
-            pieces += (ids[character], "")
-        else:
-            pieces[-1] = f"{pieces[-1]}{character}"
-    return text if len(pieces) == 1 else [piece for piece in pieces if piece != ""]
+    pieces = re.split(f"([{''.join(map(re.escape, ids))}])", text) if ids else [text]
+    return text if len(pieces) == 1 else [ids.get(piece, piece) for piece in pieces if piece]
 
 
 def _text(grammar: Grammar, dumped: object) -> str:

@@ -31,7 +31,9 @@ _UNION_BRANCHES: Final = frozenset({"int", "constrained-int", "str"})
 """What pydantic adds to a field's place to tell the types it may have apart."""
 
 _MOST_MODELS: Final = 1 << 18
-"""Wire models in a body, logprob entries not counted. Each takes a kilobyte, and may be three bytes of JSON."""
+"""Wire models in a body, logprob entries not counted. Each takes a kilobyte."""
+_BYTES_OF_MODEL: Final = 3
+"""At least, of JSON: `{},`."""
 _MOST_OPENED: Final = 1 << 18
 """Objects and arrays that any body may have. A larger one has one in 16 bytes: no logprobs need more."""
 _BYTES_FOR_OPENED: Final = 16
@@ -52,7 +54,7 @@ def read(model: type[ModelT], body: bytes) -> ModelT:
     Raises:
         InvalidRequest: It is no JSON, or a field is missing or of another type; names the field, not its value.
     """
-    return _validated(model, _parsed((model,), body))
+    return _validated(model, _parsed((model,), body), len(body))
 
 
 def read_either(complete: type[ModelT], streamed: type[OtherT], body: bytes) -> ModelT | OtherT:
@@ -68,8 +70,8 @@ def read_either(complete: type[ModelT], streamed: type[OtherT], body: bytes) -> 
     """
     parsed = _parsed((complete, streamed), body)
     if isinstance(parsed, _Shape) and getattr(parsed, "stream", None) is True:
-        return _validated(streamed, parsed)
-    return _validated(complete, parsed)
+        return _validated(streamed, parsed, len(body))
+    return _validated(complete, parsed, len(body))
 
 
 def _parsed(models: tuple[type[WireModel], ...], body: bytes) -> Any:
@@ -91,8 +93,8 @@ def _opened(body: bytes) -> int:
     return body.count(b"{") + body.count(b"[")
 
 
-def _validated(model: type[ModelT], parsed: Any) -> ModelT:
-    if _models_in(parsed) > _MOST_MODELS:
+def _validated(model: type[ModelT], parsed: Any, size: int) -> ModelT:
+    if size > _MOST_MODELS * _BYTES_OF_MODEL and _models_in(parsed) > _MOST_MODELS:
         raise InvalidRequest(
             f"the body holds more than {_MOST_MODELS} responses, choices and the like; send several requests",
             param="body",
