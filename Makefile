@@ -5,6 +5,8 @@ TOKENIZERS := .cache/tokenizers
 ARCHITECTURE ?= x86_64
 
 .DEFAULT_GOAL := help
+# Tests start hundreds of processes: what Python compiles is kept for the next one, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup test lint format demo serve sam-local bench soak conformance layer build default-layer clean
 
 help: ## Show this list
