@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ COMPLETIONS = "/v1/completions/derender"
 
 LOAD = """
 import sys, time
+from contextlib import redirect_stdout
 from pathlib import Path
 from derender.vocabulary import load
 start = time.perf_counter()
@@ -214,19 +216,21 @@ def main() -> None:
     options = parser.parse_args()
 
     qwen3, gemma3 = layer("qwen3"), layer("gemma3")
-    rows = [
-        *cold.rows(options.rounds),
-        *cold.several_models(options.rounds, "Gemma 3", gemma3[1]),
-        *load_rows(options.rounds, "Qwen3", *qwen3, goal="15 ms"),
-        *load_rows(options.rounds, "Gemma 3", *gemma3, goal="25 ms"),
-        *decode_rows(options.rounds, "Qwen3", *qwen3),
-        *decode_rows(options.rounds, "Gemma 3", *gemma3),
-        *request_rows(options.rounds),
-        *parsing.rows(options.rounds, qwen3[0], in_turns),
-        *streaming.rows(options.rounds, qwen3[0]),
-        *batch.rows(options.rounds),
-        *compiling.rows(ROOT / ".cache" / "tokenizers"),
-    ]
+    # A function logs on standard output, which is the table's here.
+    with Path(os.devnull).open("w", encoding="utf-8") as logs, redirect_stdout(logs):
+        rows = [
+            *cold.rows(options.rounds),
+            *cold.several_models(options.rounds, "Gemma 3", gemma3[1]),
+            *load_rows(options.rounds, "Qwen3", *qwen3, goal="15 ms"),
+            *load_rows(options.rounds, "Gemma 3", *gemma3, goal="25 ms"),
+            *decode_rows(options.rounds, "Qwen3", *qwen3),
+            *decode_rows(options.rounds, "Gemma 3", *gemma3),
+            *request_rows(options.rounds),
+            *parsing.rows(options.rounds, qwen3[0], in_turns),
+            *streaming.rows(options.rounds, qwen3[0]),
+            *batch.rows(options.rounds),
+            *compiling.rows(ROOT / ".cache" / "tokenizers"),
+        ]
     if options.json:
         print(json.dumps([row._asdict() for row in rows], indent=2))
         return
