@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
@@ -25,6 +24,7 @@ from derender.settings import Settings
 from derender.vocabulary import dump
 
 from ..layers.serving import Answer, serving
+from ..relay.upstream import wait_until
 from ..unit.support import manifest
 from .support import BUCKET, HELLO, S3_ACCESS, chat, generated, line, worker
 
@@ -158,7 +158,7 @@ class Halfway(NamedTuple):
     def ended(self) -> str:
         """What the process has told, once all of them have ended."""
         _, told = self.process.communicate(timeout=PATIENCE)
-        wait_until(lambda: not is_running(self.process.pid))
+        wait_until(lambda: not is_running(self.process.pid), PATIENCE)
         return told
 
 
@@ -190,13 +190,6 @@ def halfway(files: Files, large: bytes, monkeypatch: pytest.MonkeyPatch) -> Iter
             finally:
                 go_on.set()
                 process.kill()
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def is_running(group: int) -> bool:

@@ -42,7 +42,6 @@ COMPLETIONS = "/v1/completions/derender"
 
 LOAD = """
 import sys, time
-from contextlib import redirect_stdout
 from pathlib import Path
 from derender.vocabulary import load
 start = time.perf_counter()

@@ -32,6 +32,11 @@ def _exempt(services: str, actions: str, resource: str, reason: str) -> Exemptio
     return Exemption(frozenset(services.split()), frozenset(actions.split()), resource, reason)
 
 
+OF_NETWORKS: Final = (
+    "ec2:AssignPrivateIpAddresses ec2:CreateNetworkInterface ec2:DeleteNetworkInterface"
+    " ec2:DescribeNetworkInterfaces ec2:DescribeSubnets ec2:UnassignPrivateIpAddresses"
+)
+"""What Lambda does to put a function into a VPC."""
 EXEMPTIONS: Final = (
     _exempt(
         "lambda states",
@@ -91,8 +96,7 @@ EXEMPTIONS: Final = (
     ),
     _exempt(
         "lambda",
-        "ec2:AssignPrivateIpAddresses ec2:CreateNetworkInterface ec2:DeleteNetworkInterface"
-        " ec2:DescribeNetworkInterfaces ec2:DescribeSubnets ec2:UnassignPrivateIpAddresses",
+        OF_NETWORKS,
         r"\*",
         "Lambda makes and names network interfaces; subnets may be other accounts'. Code is denied all this.",
     ),
@@ -117,15 +121,7 @@ OF_ALL: Final = frozenset(
 OF_FUNCTIONS: Final[Mapping[str, frozenset[str]]] = {
     "ApiFunction": OF_ALL,
     "AuthorizerFunction": OF_ALL,
-    "RelayFunction": OF_ALL
-    | {
-        "ec2:AssignPrivateIpAddresses",
-        "ec2:CreateNetworkInterface",
-        "ec2:DeleteNetworkInterface",
-        "ec2:DescribeNetworkInterfaces",
-        "ec2:DescribeSubnets",
-        "ec2:UnassignPrivateIpAddresses",
-    },
+    "RelayFunction": OF_ALL | {*OF_NETWORKS.split()},
     "BatchFunction": OF_ALL
     | {
         "kms:Decrypt",

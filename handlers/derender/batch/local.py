@@ -20,6 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from .. import __version__
+from ..json_errors import JSON_ERRORS
 from ..layer import load_models
 from ..vocabulary import files, read_manifest
 from .errors import BatchError
@@ -146,7 +147,7 @@ def begin(source: Path, to: Outputs, settings: Settings, *, restart: bool = Fals
     except NotFound:
         store.write(name, msgspec.json.encode(fresh))
         return fresh.job
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except JSON_ERRORS:
         raise BatchError(f"{to.work} can't be read: start over with --restart") from None
     differing = [what for what, is_same in _compared(begun, fresh) if not is_same]
     if differing:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..json_errors import JSON_ERRORS
 from .errors import BatchError
 from .stores import NotFound
 
@@ -121,7 +122,7 @@ def read_record(store: Store, name: str) -> Record:
     """
     try:
         found = _decoder.decode(store.read(name))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except JSON_ERRORS:
         found = None
     if (
         found is None

@@ -11,6 +11,7 @@ from msgspec import Raw
 from ..body import gunzip
 from ..endpoints import ENDPOINTS
 from ..errors import InvalidRequest, RequestTooLarge
+from ..json_errors import JSON_ERRORS, reason_of
 from .errors import LineError
 from .job import is_uri
 from .stores import TooLarge
@@ -66,9 +67,6 @@ class _Line(msgspec.Struct):
     body: Raw = _ABSENT
 
 
-_NO_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoders raise."""
-
 _line = msgspec.json.Decoder(_Line)
 _text = msgspec.json.Decoder(str)
 _fields = msgspec.json.Decoder(dict[str, Raw])
@@ -108,9 +106,8 @@ def _errors_of(custom_id: str | None) -> Iterator[None]:
         raise LineError(error.code, error.message, custom_id) from None
     except msgspec.ValidationError:
         raise LineError("invalid_json_line", "the line is no JSON object", custom_id) from None
-    except _NO_JSON as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise LineError("invalid_json_line", f"the line is not JSON: {reason}", custom_id) from None
+    except JSON_ERRORS as error:
+        raise LineError("invalid_json_line", f"the line is not JSON: {reason_of(error)}", custom_id) from None
 
 
 def read_content(content: bytes, most: int) -> bytes:
@@ -138,14 +135,14 @@ def read_content(content: bytes, most: int) -> bytes:
     try:
         # One value: it must not end the place that it is put in.
         return bytes(_value.decode(content))
-    except _NO_JSON:
+    except JSON_ERRORS:
         raise LineError("invalid_reference", "what is referred to is not JSON") from None
 
 
 def _string(value: Raw) -> str | None:
     try:
         return _text.decode(value)
-    except _NO_JSON:
+    except JSON_ERRORS:
         return None
 
 

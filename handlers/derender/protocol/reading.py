@@ -16,6 +16,7 @@ from msgspec import UNSET
 from pydantic import ValidationError
 
 from ..errors import InvalidRequest
+from ..json_errors import JSON_ERRORS, reason_of
 from .base import WireModel
 from .generate import LogprobEntry
 
@@ -54,7 +55,7 @@ def read(model: type[ModelT], body: bytes) -> ModelT:
     Raises:
         InvalidRequest: It is no JSON, or a field is missing or of another type; names the field, not its value.
     """
-    return _validated(model, _parsed((model,), body), len(body))
+    return _validated(model, _parsed((model,), body))
 
 
 def read_either(complete: type[ModelT], streamed: type[OtherT], body: bytes) -> ModelT | OtherT:
@@ -70,8 +71,8 @@ def read_either(complete: type[ModelT], streamed: type[OtherT], body: bytes) -> 
     """
     parsed = _parsed((complete, streamed), body)
     if isinstance(parsed, _Shape) and getattr(parsed, "stream", None) is True:
-        return _validated(streamed, parsed, len(body))
-    return _validated(complete, parsed, len(body))
+        return _validated(streamed, parsed)
+    return _validated(complete, parsed)
 
 
 def _parsed(models: tuple[type[WireModel], ...], body: bytes) -> Any:
@@ -79,26 +80,26 @@ def _parsed(models: tuple[type[WireModel], ...], body: bytes) -> Any:
     if len(body) > _UNCOUNTED and _opened(body) > max(_MOST_OPENED, len(body) // _BYTES_FOR_OPENED):
         raise InvalidRequest("the body holds more objects and arrays than a request needs", param="body")
     try:
-        return decoder.decode(body)
+        parsed = decoder.decode(body)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `$")
         field = path.rstrip("`").replace("[", ".").replace("]", "").removeprefix(".") or "body"
         raise InvalidRequest(f"{field}: {reason}", param=field) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InvalidRequest(f"the body is not JSON: {reason}", param="body") from None
+    except JSON_ERRORS as error:
+        raise InvalidRequest(f"the body is not JSON: {reason_of(error)}", param="body") from None
+    if len(body) > _MOST_MODELS * _BYTES_OF_MODEL and _models_in(parsed) > _MOST_MODELS:
+        raise InvalidRequest(
+            f"the body holds more than {_MOST_MODELS} responses, choices and the like; send several requests",
+            param="body",
+        )
+    return parsed
 
 
 def _opened(body: bytes) -> int:
     return body.count(b"{") + body.count(b"[")
 
 
-def _validated(model: type[ModelT], parsed: Any, size: int) -> ModelT:
-    if size > _MOST_MODELS * _BYTES_OF_MODEL and _models_in(parsed) > _MOST_MODELS:
-        raise InvalidRequest(
-            f"the body holds more than {_MOST_MODELS} responses, choices and the like; send several requests",
-            param="body",
-        )
+def _validated(model: type[ModelT], parsed: Any) -> ModelT:
     try:
         return model.model_validate(_plain(parsed))
     except ValidationError as error:
