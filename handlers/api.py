@@ -11,11 +11,11 @@ from typing import Any  # noqa: E402
 
 from mangum import Mangum  # noqa: E402
 
-from derender.app import create_app  # noqa: E402
-from derender.layer import load_models  # noqa: E402
-from derender.observing import Observation  # noqa: E402
-from derender.payload import answer_event, unfailing, writes_ascii  # noqa: E402
+from derender.http.app import create_app  # noqa: E402
+from derender.models.layer import load_models  # noqa: E402
 from derender.settings import Settings, SettingsError  # noqa: E402
+from derender.telemetry.observation import Observation  # noqa: E402
+from lambda_runtime.payload import answer_event, unfailing, writes_ascii  # noqa: E402
 from observability import Observer, as_returned, begin_invocation, configure_logging  # noqa: E402
 
 try:

@@ -13,7 +13,7 @@ from msgspec.structs import asdict  # noqa: E402
 
 from derender.batch import Worker, run_step  # noqa: E402
 from derender.batch.s3 import connect  # noqa: E402
-from derender.layer import load_models  # noqa: E402
+from derender.models.layer import load_models  # noqa: E402
 from derender.settings import Settings, SettingsError  # noqa: E402
 from observability import begin_invocation, configure_logging, observe_batch  # noqa: E402
 

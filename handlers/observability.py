@@ -26,16 +26,16 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import Ama
 from starlette.datastructures import Headers
 
 from derender.errors import InternalError, ResponseTooLarge, unexpected
-from derender.observing import CLIENT_LEFT, OTHER
-from derender.request_ids import REQUEST_ID, is_harmless
 from derender.settings import SettingsError
+from derender.telemetry.observation import CLIENT_LEFT, OTHER
+from derender.telemetry.request_ids import REQUEST_ID, is_harmless
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from derender.observing import Observation
+    from derender.telemetry.observation import Observation
 
     Dimensions = dict[str, str]
     Values = Mapping[str, float]

@@ -12,8 +12,8 @@ import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Mapping  # noqa: E402
 
-from derender.app import create_app  # noqa: E402
-from derender.layer import load_models  # noqa: E402
+from derender.http.app import create_app  # noqa: E402
+from derender.models.layer import load_models  # noqa: E402
 from derender.settings import Settings, SettingsError  # noqa: E402
 from observability import Observer, behind_adapter, configure_logging  # noqa: E402
 

@@ -20,8 +20,8 @@ from mangum import Mangum
 
 import derender
 import layer_compiler
-from derender.app import create_app
-from derender.layer import load_models
+from derender.http.app import create_app
+from derender.models.layer import load_models
 from derender.settings import Settings
 from fetch import fetch, held
 

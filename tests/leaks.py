@@ -62,7 +62,7 @@ _TOLD: Final = frozenset(
 """The types that errors have in the envelope, the word, and what derender itself calls its errors."""
 
 MESSAGE: Final = (
-    f'{CANARY} Traceback (most recent call last):\n  File "{_ROOT}/handlers/derender/app.py", line 1, in f\n'
+    f'{CANARY} Traceback (most recent call last):\n  File "{_ROOT}/handlers/derender/cli.py", line 1, in f\n'
     f"{sysconfig.get_path('purelib')} /var/task/api.py ValueError"
 )
 

@@ -68,7 +68,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
 
     cost = commands.add_parser("cost", help="compute what derendering costs on Lambda")
     if given[:1] == ["cost"]:
-        from . import cost as costs
+        import pricing as costs
 
         costs.add_arguments(cost)
         cost.set_defaults(run=costs.run)
@@ -90,7 +90,7 @@ def _port(text: str) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from .layer import load_models
+    from .models.layer import load_models
     from .settings import Settings
 
     settings = Settings.from_environment(os.environ)
@@ -104,7 +104,7 @@ def _serve(options: argparse.Namespace) -> int:
         print(f"derender: serve needs {error.name}: pip install 'derender[serve]'", file=sys.stderr)
         return 1
     # The application is imported late: the other commands do without it.
-    from .app import create_app
+    from .http.app import create_app
 
     uvicorn.run(
         create_app(models, max_body_bytes=settings.max_body_bytes, relay=settings.relay),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from .chat import derender_chat
-from .completions import derender_completion
+from .answers.chat import derender_chat
+from .answers.completions import derender_completion
 from .protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
 from .protocol.reading import read_either
 from .protocol.stream import ChatStreamRequest, CompletionStreamRequest
@@ -14,7 +14,7 @@ from .streaming import derender_chat_stream, derender_completion_stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .model import Models, ServedModel
+    from .models.model import Models, ServedModel
     from .protocol.base import WireModel
     from .protocol.stream import StreamRequest
     from .streaming import Derendered

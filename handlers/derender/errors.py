@@ -10,8 +10,6 @@ import traceback
 from http import HTTPStatus
 from typing import Final
 
-from .protocol.openai import Error, ErrorResponse
-
 __all__ = [
     "BadGateway",
     "BadRequest",
@@ -57,13 +55,6 @@ class DerenderError(Exception):
         super().__init__(self.message)
         self.unquoted = message
         self.param = param
-
-    @property
-    def envelope(self) -> ErrorResponse:
-        """The error, as clients get it."""
-        return ErrorResponse(
-            error=Error(message=self.message, type=self.type, param=self.param, code=self.status)
-        )
 
 
 class BadRequest(DerenderError):  # noqa: N818 - the name is the status

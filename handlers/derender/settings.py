@@ -12,8 +12,8 @@ from .vocabulary import MAX_LENGTH
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from .logprobs import LogprobBytes
-    from .model import ToolCallDeltas
+    from .logprobs.writer import LogprobBytes
+    from .models.model import ToolCallDeltas
     from .relay import Relay, Upstream
 
 __all__ = [

@@ -16,7 +16,7 @@ from derender.batch.job import Job
 from derender.batch.part import Worker, derender_part
 from derender.batch.s3 import S3Store
 from derender.batch.stores import Changed, NotFound, Stat, TooLarge
-from derender.layer import load_models
+from derender.models.layer import load_models
 from derender.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from derender.batch.records import Counts
     from derender.batch.stores import Store
-    from derender.model import Models
+    from derender.models.model import Models
 
 CHAT: Final = "/v1/chat/completions/derender"
 COMPLETIONS: Final = "/v1/completions/derender"

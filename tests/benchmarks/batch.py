@@ -18,8 +18,8 @@ from tests.benchmarks.cold import TOKENS, Row
 
 from derender.batch import local
 from derender.endpoints import ENDPOINTS, answer
-from derender.events import dumps
-from derender.layer import load_models
+from derender.models.layer import load_models
+from derender.protocol.writing import dumps
 from derender.settings import Settings
 
 if TYPE_CHECKING:

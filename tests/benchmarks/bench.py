@@ -28,7 +28,7 @@ from tests.benchmarks import batch, cold, compiling, parsing, streaming  # noqa:
 from tests.benchmarks.cold import TOKENS, Row, show  # noqa: E402
 from tests.benchmarks.runtime import CHAT, http_event  # noqa: E402
 
-from derender.detokenizer import DetokenizerState, detokenize  # noqa: E402
+from derender.decoding.detokenizer import DetokenizerState, detokenize  # noqa: E402
 from derender.vocabulary import load  # noqa: E402
 from fetch import fetch  # noqa: E402
 from layer_compiler import build  # noqa: E402

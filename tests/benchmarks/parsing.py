@@ -13,9 +13,9 @@ from tests.benchmarks.cold import TOKENS, Row
 from tests.benchmarks.runtime import CHAT, http_event
 from tokenizers import Tokenizer
 
-from derender import detokenizer
-from derender.app import create_app
-from derender.layer import load_models
+from derender.decoding import detokenizer
+from derender.http.app import create_app
+from derender.models.layer import load_models
 from derender.parsing import dump_state, finish, parse, read_pieces, start
 from derender.settings import Settings
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from derender.model import ServedModel
+    from derender.models.model import ServedModel
     from derender.parsing import Parser, ParserState
 
     InTurns = Callable[..., list[float]]

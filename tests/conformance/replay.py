@@ -17,8 +17,8 @@ from canitoolcall.results import Observation, ParsedToolCall, ParseResult, Strea
 from mangum import Mangum
 from tests.conftest import Endpoint
 
-from derender.app import create_app
-from derender.layer import load_models
+from derender.http.app import create_app
+from derender.models.layer import load_models
 from derender.settings import Settings
 
 from .parsers import ParserNames, parsers_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from derender.detokenizer import DetokenizerState, detokenize, start
+from derender.decoding.detokenizer import DetokenizerState, detokenize, start
 
 from .parsers import PARSERS, parsers_of
 from .vocabularies import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from derender.detokenizer import DetokenizerState, detokenize, held_text
+from derender.decoding.detokenizer import DetokenizerState, detokenize, held_text
 from derender.vocabulary import Vocabulary, load
 from layer_compiler import BuildError, build
 

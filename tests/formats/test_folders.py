@@ -201,7 +201,9 @@ def test_files_that_are_to_fill_the_memory_are_refused(
 
 def test_the_function_imports_none_of_the_formats_libraries() -> None:
     names = ("tiktoken", "sentencepiece", "mistral_common", "layer_compiler")
-    script = f"import sys, derender.app, derender.settings; print([n for n in {names} if n in sys.modules])"
+    script = (
+        f"import sys, derender.http.app, derender.settings; print([n for n in {names} if n in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

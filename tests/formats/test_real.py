@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import mistral_common
 import pytest
 
-from derender.detokenizer import DetokenizerState, detokenize, held_text, start
+from derender.decoding.detokenizer import DetokenizerState, detokenize, held_text, start
 from derender.vocabulary import VocabularyError, load
 from fetch import fetch
 from layer_compiler import build

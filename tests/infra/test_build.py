@@ -63,7 +63,7 @@ def test_function_folder(architecture: str, resource: str) -> None:
     folder = built(architecture, resource) / "ApiFunction"
     handlers = {f"{path.stem}.py" for path in (ROOT / "handlers").glob("*.py")} - {"authorizer.py"}
     assert {"api.py", "batch.py", "relay.py"} <= handlers
-    for name in (*handlers, "derender/app.py", "fastapi/__init__.py", "mangum/__init__.py"):
+    for name in (*handlers, "derender/http/app.py", "fastapi/__init__.py", "mangum/__init__.py"):
         assert (folder / name).is_file(), name
     extensions = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.so")}
     machine, number = MACHINES[architecture]

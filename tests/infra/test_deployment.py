@@ -265,7 +265,7 @@ def test_functions_have_their_code(account: Account, name: str) -> None:
         assert package.testzip() is None
         module = FUNCTIONS[name].removesuffix(".handler")
         script = module if "." in module else f"{module}.py"
-        library = set() if name == "AuthorizerFunction" else {"derender/app.py", "fastapi/__init__.py"}
+        library = set() if name == "AuthorizerFunction" else {"derender/http/app.py", "fastapi/__init__.py"}
         assert {script, *library} <= set(package.namelist())
         if script == "relay.sh":
             assert package.getinfo(script).external_attr >> 16 & 0o111 == 0o111

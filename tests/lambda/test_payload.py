@@ -15,8 +15,8 @@ from awslambdaric.lambda_runtime_marshaller import LambdaMarshaller  # type: ign
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derender.compression import accepts_gzip
-from derender.payload import MAX_RESPONSE, answer_event, response_size, writes_ascii
+from derender.http.compression import accepts_gzip
+from lambda_runtime.payload import MAX_RESPONSE, answer_event, response_size, writes_ascii
 
 from ..benchmarks.runtime import CHAT, Runtime, http_event
 from ..in_process import started
@@ -158,7 +158,7 @@ def test_other_headers_stay_and_those_of_the_body_do_not() -> None:
 
 
 def test_a_small_answer_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("derender.payload.response_size")
+    monkeypatch.delattr("lambda_runtime.payload.response_size")
     small = response_of("\N{GRINNING FACE}" * 256 * 1024)
     assert answered(small) is small
     assert len(written(small, ESCAPED)) < MAX_RESPONSE

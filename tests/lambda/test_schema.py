@@ -13,9 +13,9 @@ import schemathesis
 from requests.adapters import BaseAdapter
 from urllib3 import HTTPResponse
 
-from derender.app import create_app
-from derender.events import EVENT_STREAM
-from derender.model import Models
+from derender.http.app import create_app
+from derender.http.sse import EVENT_STREAM
+from derender.models.model import Models
 
 from ..benchmarks.runtime import CHAT, http_event
 from ..fuzzing import FUZZED, JsonSession, check

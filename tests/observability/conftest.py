@@ -18,10 +18,10 @@ import pytest
 from mangum import Mangum
 
 import observability
-from derender.app import create_app
-from derender.layer import load_models
-from derender.request_ids import REQUEST_ID
+from derender.http.app import create_app
+from derender.models.layer import load_models
 from derender.settings import Settings
+from derender.telemetry.request_ids import REQUEST_ID
 
 from ..benchmarks.runtime import HANDLERS
 from ..in_process import same_logging
@@ -32,8 +32,8 @@ from ..unit.support import Client
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from derender.model import Models
-    from derender.observing import Observation, Observe
+    from derender.models.model import Models
+    from derender.telemetry.observation import Observation, Observe
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ import pytest
 from cfnlint import api as cfn_lint  # type: ignore[import-untyped]
 from moto import mock_aws
 
-from derender.observing import Observation
+from derender.telemetry.observation import Observation
 from derender.vocabulary import dump
 from observability import NAMESPACE, OUTCOMES, UNITS
 

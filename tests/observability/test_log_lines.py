@@ -14,9 +14,9 @@ import pytest
 
 import observability
 from derender.errors import BadRequest, unexpected
-from derender.observing import CLIENT_LEFT, OTHER, Observation
-from derender.request_ids import REQUEST_ID
 from derender.settings import SettingsError
+from derender.telemetry.observation import CLIENT_LEFT, OTHER, Observation
+from derender.telemetry.request_ids import REQUEST_ID
 from observability import Observer, begin_invocation, behind_adapter, configure_logging, observe_batch
 
 from ..benchmarks.runtime import CHAT, Runtime, http_event

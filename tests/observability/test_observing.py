@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from derender.observing import CLIENT_LEFT, OTHER, follow
-from derender.request_ids import REQUEST_ID
+from derender.http.observing import follow
+from derender.telemetry.observation import CLIENT_LEFT, OTHER
+from derender.telemetry.request_ids import REQUEST_ID
 
 from ..benchmarks.runtime import CHAT
 from ..relay.serving import END, qwen3
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive, Scope, Send
 
-    from derender.observing import Observation
+    from derender.telemetry.observation import Observation
 
     from ..unit.support import Client
     from .conftest import Observed
@@ -200,7 +201,7 @@ def test_a_fault_of_its_own(api: Client, observed: Observed, monkeypatch: pytest
     def fail(*_: object) -> None:
         raise RuntimeError("quixotic")
 
-    monkeypatch.setattr("derender.app.answer", fail)
+    monkeypatch.setattr("derender.http.app.answer", fail)
     assert api.chat({}).status == 500
     assert (observed.only.status, observed.only.error) == (500, "InternalError")
 
@@ -236,7 +237,7 @@ def test_an_observer_that_fails_is_nobodys_concern(
 def test_facts_that_fail_are_nobodys_concern(
     api: Client, observed: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("derender.app.answer_facts", lambda _: 1 / 0)
+    monkeypatch.setattr("derender.http.app.answer_facts", lambda _: 1 / 0)
     assert api.chat({"generate_response": generated(output("one")), "chat_request": {}}).status == 200
     assert observed.all == []
 
@@ -244,7 +245,7 @@ def test_facts_that_fail_are_nobodys_concern(
 def test_without_an_observer_nothing_is_gathered(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("derender.app.answer_facts", lambda _: 1 / 0)
+    monkeypatch.setattr("derender.http.app.answer_facts", lambda _: 1 / 0)
     answer = client(loop, None).chat({"generate_response": generated(output("one")), "chat_request": {}})
     assert answer.status == 200
     assert "x-request-id" in answer.headers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from derender.observing import CLIENT_LEFT
+from derender.telemetry.observation import CLIENT_LEFT
 
 from ..relay.serving import CHAT, COMPLETIONS, END, PROMPT, RELAY, chunks_of, generate_request, qwen3, usage
 from ..relay.upstream import (

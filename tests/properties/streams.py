@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 import orjson
 from tests.conformance.vocabularies import vocabulary
 
-from derender import detokenizer
+from derender.decoding import detokenizer
+from derender.models.model import StateSeal
 from derender.parsing import (
     CallArguments,
     CallStart,
@@ -20,15 +21,15 @@ from derender.parsing import (
     read_pieces,
     start,
 )
+from derender.streaming.sealing import open_state, seal_state
 from derender.streaming.state import ChoiceState, GenerationState
-from derender.streaming.wire import StateSeal, open_state, seal_state
 
 from .values import MARKS, loads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from derender.detokenizer import DetokenizerState
+    from derender.decoding.detokenizer import DetokenizerState
     from derender.parsing import Event, Parser, ParserState
     from derender.vocabulary import Vocabulary
 

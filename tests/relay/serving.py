@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import httpx
 import uvicorn
 
-from derender.app import create_app
-from derender.layer import load_models
+from derender.http.app import create_app
+from derender.models.layer import load_models
 from derender.settings import Settings
 
 from .upstream import wait_until
@@ -22,7 +22,7 @@ from .upstream import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from derender.observing import Observe
+    from derender.telemetry.observation import Observe
 
 CHAT: Final = "/v1/chat/completions"
 COMPLETIONS: Final = "/v1/completions"

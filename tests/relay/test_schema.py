@@ -9,8 +9,8 @@ import pytest
 import schemathesis
 from schemathesis.core.result import Ok
 
-from derender.app import create_app
-from derender.model import Models
+from derender.http.app import create_app
+from derender.models.model import Models
 from derender.relay import Relay, Upstream
 
 from ..fuzzing import FUZZED, JsonSession, check

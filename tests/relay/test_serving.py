@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 import pytest
 
-from derender.app import create_app
 from derender.cli import main
-from derender.layer import load_models
+from derender.http.app import create_app
+from derender.models.layer import load_models
 from derender.settings import Settings
 
 from .serving import CHAT, COMPLETIONS, END, RELAY, chunks_of, generate_request, qwen3

@@ -12,7 +12,7 @@ from hypothesis import settings
 from mangum import Mangum
 from tokenizers import Tokenizer
 
-from derender.app import create_app
+from derender.http.app import create_app
 from derender.vocabulary import load
 from layer_compiler import build
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from derender.model import ServedModel
+    from derender.models.model import ServedModel
     from derender.vocabulary import Vocabulary
 
 settings.register_profile("unit", deadline=None, max_examples=100)

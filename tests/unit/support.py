@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from derender.limits import Limits
-from derender.logprobs import LogprobWriter
-from derender.model import ModelEntry, Models, ServedModel
-from derender.streaming import StateSeal
+from derender.logprobs.writer import LogprobWriter
+from derender.models.model import ModelEntry, Models, ServedModel, StateSeal
+from derender.protocol.limits import Limits
 from derender.vocabulary import Manifest, Rule, Vocabulary, dump, load
 from layer_compiler.rules import pieces as own_pieces
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from mangum import Mangum
 
-    from derender.logprobs import LogprobBytes
+    from derender.logprobs.writer import LogprobBytes
 
 ROOT: Final = Path(__file__).parents[2]
 BUNDLED: Final = ROOT / "layers" / "tokenizer" / "default"

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from derender.body import gunzip
 from derender.errors import InvalidRequest, RequestTooLarge
+from derender.protocol.gunzip import gunzip
 
 from .support import CHAT, COMPLETIONS, B, generated
 

@@ -248,7 +248,7 @@ def test_what_one_command_needs_is_not_imported_for_another() -> None:
         "import sys, contextlib; from derender.cli import main\n"
         "with contextlib.suppress(SystemExit): main(['serve', '--help'])\n"
         "print([name for name in sys.modules if name.partition('.')[0] in ('boto3', 'layer_compiler', 'rich')"
-        " or name.startswith(('derender.batch', 'derender.cost'))])"
+        " or name.startswith(('derender.batch', 'pricing'))])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

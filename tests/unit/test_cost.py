@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from derender.cli import main
-from derender.cost.bill import billed, dollars, generation, invocations, month
-from derender.cost.container import Container, break_even, busy, capacity, container_month
-from derender.cost.measured import DURATIONS, durations
-from derender.cost.plan import PLANS
-from derender.cost.prices import PRICES
-from derender.cost.tables import Table, documented, show
+from pricing.bill import billed, dollars, generation, invocations, month
+from pricing.container import Container, break_even, busy, capacity, container_month
+from pricing.measured import DURATIONS, durations
+from pricing.plan import PLANS
+from pricing.prices import PRICES
+from pricing.tables import Table, documented, show
 
 if TYPE_CHECKING:
-    from derender.cost.plan import Mode, Plan
+    from pricing.plan import Mode, Plan
 
 COST: Final = Path(__file__).parents[2] / "infra" / "COST.md"
 BARE: Final[dict[str, Any]] = {"cold": 0, "log_bytes": 0, "traced": 0}

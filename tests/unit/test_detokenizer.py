@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from derender.detokenizer import DetokenizerState, detokenize, start
+from derender.decoding.detokenizer import DetokenizerState, detokenize, start
 
 from .support import (
     BYTE_LEVEL,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from jsonschema_rs import validator_for
 
-from derender.app import create_app
 from derender.errors import InvalidRequest
-from derender.model import Models
+from derender.http.app import create_app
+from derender.models.model import Models
 from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
 from derender.protocol.reading import read, read_either
 from derender.protocol.stream import ChatStreamRequest, CompletionStreamRequest

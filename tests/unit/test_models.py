@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from mangum import Mangum
 
-from derender import layer as layer_module
-from derender.app import create_app
 from derender.errors import BadRequest, InternalError, ModelNotFound
-from derender.layer import load_models
+from derender.http.app import create_app
+from derender.models import layer as layer_module
+from derender.models.layer import load_models
 from derender.settings import Settings, SettingsError
 from derender.vocabulary import dump, load
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from derender.model import Models
+    from derender.models.model import Models
     from derender.vocabulary import Vocabulary
 
 PIECES: Final = {

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derender import chat as chat_module
-from derender import limits as limits_module
+from derender.answers import chat as chat_module
+from derender.protocol import limits as limits_module
 
 from .support import CHAT, COMPLETIONS, B, at, deleted, generated, mutated, places, replaced
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from derender.layer import load_models
+from derender.models.layer import load_models
 from derender.settings import Settings, SettingsError, default_layer
 from derender.vocabulary import dump
 
@@ -21,7 +21,7 @@ from .support import BUNDLED, ROOT, manifest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from derender.model import ServedModel
+    from derender.models.model import ServedModel
 
 PIECES = [b"a", b"b", b"<end>"]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from derender.decoding.stopping import cut_stop_string, drop_stop_token, stop_strings
 from derender.protocol.derender import ClientRequest
-from derender.stopping import cut_stop_string, drop_stop_token, stop_strings
 
 from .support import B, generated, manifest
 

@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..layer import load_models
-from ..settings import Settings
+from derender.models.layer import load_models
+from derender.settings import Settings
+
 from .errors import BatchError
 from .local import begin, check, conclude, derender, outputs
 from .lock import locked

@@ -19,10 +19,11 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import replace
 
-from .. import __version__
-from ..json_errors import JSON_ERRORS
-from ..layer import load_models
-from ..vocabulary import files, read_manifest
+from derender import __version__
+from derender.models.layer import load_models
+from derender.protocol.json_errors import JSON_ERRORS
+from derender.vocabulary import files, read_manifest
+
 from .errors import BatchError
 from .finish import ObjectLines, join, manifest, settle
 from .folder import FileStore
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
     from pathlib import Path
 
-    from ..settings import Settings
+    from derender.settings import Settings
+
     from .finish import Manifest
     from .progress import Advance
     from .stores import Store

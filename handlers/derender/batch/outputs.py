@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from ..endpoints import answer_request
-from ..errors import fault_of
-from ..events import dumps
-from ..facts import count_candidates
-from ..protocol.derender import ChatDerenderRequest
-from ..protocol.openai import ChatCompletion, TextCompletion
-from ..protocol.reading import read
+from derender.endpoints import answer_request
+from derender.errors import fault_of
+from derender.protocol.derender import ChatDerenderRequest
+from derender.protocol.envelope import error_response
+from derender.protocol.openai import ChatCompletion, TextCompletion
+from derender.protocol.reading import read
+from derender.protocol.writing import dumps
+from derender.telemetry.facts import count_candidates
+
 from .errors import LineError
 
 if TYPE_CHECKING:
-    from ..endpoints import CompleteRequest
-    from ..model import Models
-    from ..protocol.generate import GenerateResponse
+    from derender.endpoints import CompleteRequest
+    from derender.models.model import Models
+    from derender.protocol.generate import GenerateResponse
+
     from .ahead import Ready
     from .job import Job
     from .requests import BatchRequest
@@ -74,7 +77,7 @@ def answer_line(job: Job, models: Models, ready: Ready) -> Output:
         except BaseException as found:
             fault = fault_of(found)
             error = type(fault).__name__
-            content = _answered_line(line_id, request.custom_id, int(fault.status), fault.envelope)
+            content = _answered_line(line_id, request.custom_id, int(fault.status), error_response(fault))
     size = max(line.end - line.offset + sum(map(len, contents)), len(content))
     return Output(line.offset, line.end, request.custom_id, error, content, size, tokens, candidates)
 

@@ -21,7 +21,8 @@ from .requests import read_request
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ..model import Models
+    from derender.models.model import Models
+
     from .job import Job
     from .lines import Line
     from .outputs import Output

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..json_errors import JSON_ERRORS
+from derender.protocol.json_errors import JSON_ERRORS
+
 from .errors import BatchError
 from .stores import NotFound
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from ..body import gunzip
-from ..endpoints import ENDPOINTS
-from ..errors import InvalidRequest, RequestTooLarge
-from ..json_errors import JSON_ERRORS, reason_of
+from derender.endpoints import ENDPOINTS
+from derender.errors import InvalidRequest, RequestTooLarge
+from derender.protocol.gunzip import gunzip
+from derender.protocol.json_errors import JSON_ERRORS, reason_of
+
 from .errors import LineError
 from .job import is_uri
 from .stores import TooLarge
@@ -19,7 +20,7 @@ from .stores import TooLarge
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..endpoints import Endpoint
+    from derender.endpoints import Endpoint
 
 __all__ = ["BatchRequest", "Reference", "read_content", "read_request"]
 

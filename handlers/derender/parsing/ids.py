@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .format import Ids
+from .engine.format import Ids
 
 if TYPE_CHECKING:
-    from .events import CallStart
+    from .engine.events import CallStart
 
 __all__ = ["call_id"]
 

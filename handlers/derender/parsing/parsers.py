@@ -7,17 +7,18 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from .engine import Parser
-from .format import Format, FormatError, Ids
+from .engine.format import Format, FormatError, Ids
+from .engine.grammar import compile_grammar
+from .engine.machine import Parser
 from .formats.bare import REQUIRED, named
-from .grammar import compile_grammar
 from .names import REASONING_PARSERS, TOOL_CALL_PARSERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..vocabulary import Vocabulary
-    from .grammar import Grammar
+    from derender.vocabulary import Vocabulary
+
+    from .engine.grammar import Grammar
 
 __all__ = ["ANY_TOOL", "ParserError", "Parsers", "forced_tool", "load_parsers", "offered_tools"]
 

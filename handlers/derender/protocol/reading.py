@@ -15,10 +15,11 @@ import msgspec
 from msgspec import UNSET
 from pydantic import ValidationError
 
-from ..errors import InvalidRequest
-from ..json_errors import JSON_ERRORS, reason_of
+from derender.errors import InvalidRequest
+
 from .base import WireModel
 from .generate import LogprobEntry
+from .json_errors import JSON_ERRORS, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from anyio import current_time, move_on_after
 
-from ..errors import BadGateway, DerenderError, GatewayTimeout, UpstreamLost, unexpected
-from ..events import DONE, event
-from ..facts import chunk_outcomes, parsed, shown_id
-from ..observing import Facts
-from ..protocol.generate import GenerateResponse
-from ..protocol.openai import ChatCompletionChunk, TextCompletionChunk
-from ..protocol.reading import read
+from derender.errors import BadGateway, DerenderError, GatewayTimeout, UpstreamLost, unexpected
+from derender.http.sse import DONE, event
+from derender.protocol.generate import GenerateResponse
+from derender.protocol.openai import ChatCompletionChunk, TextCompletionChunk
+from derender.protocol.reading import read
+from derender.telemetry.facts import chunk_outcomes, parsed, shown_id
+from derender.telemetry.observation import Facts
+
 from .client import Ask, answer_of, events_of
 from .concurrency import all_of
 from .generations import (
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
     import httpx
     from anyio import CancelScope
 
-    from ..protocol.derender import ClientRequest as DerenderedRequest
-    from ..streaming.generation import Generation
+    from derender.protocol.derender import ClientRequest as DerenderedRequest
+    from derender.streaming.generation import Generation
+
     from .requests import ClientRequest, GenerateRequest
     from .response import Emit
     from .upstreams import Relay, Upstream

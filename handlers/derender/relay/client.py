@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httpx
 
-from .. import __version__
-from ..errors import BadGateway, GatewayTimeout, UpstreamFailed, UpstreamLost, UpstreamUnreachable
-from ..events import EVENT_STREAM
-from ..request_ids import HEADER, REQUEST_ID
+from derender import __version__
+from derender.errors import BadGateway, GatewayTimeout, UpstreamFailed, UpstreamLost, UpstreamUnreachable
+from derender.http.sse import EVENT_STREAM
+from derender.telemetry.request_ids import HEADER, REQUEST_ID
+
 from .event_stream import EventReader
 from .refusals import refusal_of_body
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from anyio import CapacityLimiter, create_task_group
 
-from ..errors import fault_of
+from derender.errors import fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from starlette.types import Receive
 
-    from ..errors import DerenderError
+    from derender.errors import DerenderError
 
     Work = Callable[[], Awaitable[None]]
 

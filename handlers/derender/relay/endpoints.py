@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..chat import derender_chat
-from ..completions import derender_completion
-from ..errors import BadRequest
-from ..limits import check_client_request
-from ..messages import check_chat_request
-from ..protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
-from ..streaming import chat_generation, completion_generation
+from derender.answers.chat import derender_chat
+from derender.answers.completions import derender_completion
+from derender.answers.message import check_chat_request
+from derender.errors import BadRequest
+from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
+from derender.protocol.limits import check_client_request
+from derender.streaming import chat_generation, completion_generation
+
 from .requests import (
     ChatRelayRequest,
     ClientChatRequest,
@@ -22,9 +23,10 @@ from .requests import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..model import ServedModel
-    from ..protocol.generate import GenerateResponse
-    from ..protocol.openai import ChatCompletion, TextCompletion
+    from derender.models.model import ServedModel
+    from derender.protocol.generate import GenerateResponse
+    from derender.protocol.openai import ChatCompletion, TextCompletion
+
     from .answers import Prompt
     from .requests import ClientRequest, RelayRequest
 

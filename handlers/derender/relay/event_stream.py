@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ..errors import BadGateway
+from derender.errors import BadGateway
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

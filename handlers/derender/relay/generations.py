@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 import orjson
 
-from ..errors import BadGateway, DerenderError, UpstreamFailed
-from ..facts import count_candidates
-from ..protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
-from ..protocol.openai import ChatCompletionChunk, TextCompletionChunk, Usage
-from ..protocol.reading import read
-from ..streaming.generation import CheckedChunk, begin, check, check_order
+from derender.errors import BadGateway, DerenderError, UpstreamFailed
+from derender.protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
+from derender.protocol.openai import ChatCompletionChunk, TextCompletionChunk, Usage
+from derender.protocol.reading import read
+from derender.streaming.generation import CheckedChunk, begin, check, check_order
+from derender.telemetry.facts import count_candidates
+
 from .refusals import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..protocol.derender import ClientRequest
-    from ..streaming.generation import Generation
-    from ..streaming.state import GenerationState
+    from derender.protocol.derender import ClientRequest
+    from derender.streaming.generation import Generation
+    from derender.streaming.state import GenerationState
 
 __all__ = [
     "NOT_FOR_CLIENTS",

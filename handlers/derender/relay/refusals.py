@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from ..errors import UpstreamBusy, UpstreamRefusal
+from derender.errors import UpstreamBusy, UpstreamRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

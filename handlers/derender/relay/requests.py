@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final
 import orjson
 from pydantic import ConfigDict, Field, NonNegativeInt, StringConstraints
 
-from ..errors import BadGateway, BadRequest
-from ..protocol.base import WireModel
-from ..protocol.derender import ChatRequest, CompletionRequest
-from ..protocol.generate import MAX_REQUEST_ID
+from derender.errors import BadGateway, BadRequest
+from derender.protocol.base import WireModel
+from derender.protocol.derender import ChatRequest, CompletionRequest
+from derender.protocol.generate import MAX_REQUEST_ID
 
 __all__ = [
     "ChatRelayRequest",

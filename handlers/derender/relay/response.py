@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 from anyio import EndOfStream, create_memory_object_stream, create_task_group, move_on_after
 from starlette.responses import Response
 
-from ..events import EVENT_STREAM, KEEP_ALIVE, STREAM_HEADERS, event
-from ..observing import note_fault
+from derender.http.observing import note_fault
+from derender.http.sse import EVENT_STREAM, KEEP_ALIVE, STREAM_HEADERS, event
+from derender.protocol.envelope import error_response
+
 from .concurrency import fault_in, while_connected
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from starlette.types import Receive, Scope, Send
 
-    from ..errors import DerenderError
+    from derender.errors import DerenderError
 
     Emit = Callable[[bytes], Awaitable[None]]
 
@@ -87,7 +89,7 @@ class EventStreamResponse(Response):
             if not started:
                 raise fault
             note_fault(scope, fault)
-            for content in (*self._source.left(), event(fault.envelope)):
+            for content in (*self._source.left(), event(error_response(fault))):
                 await _send_body(send, content)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

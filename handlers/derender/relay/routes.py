@@ -11,13 +11,15 @@ from uuid import uuid4
 
 from fastapi import FastAPI, Request, Response
 
-from ..body import read_body
-from ..errors import BadGateway, DerenderError
-from ..events import dumps
-from ..facts import complete_facts
-from ..limits import check_count, check_prompt_token_ids
-from ..observing import Facts, is_observed, note
-from ..protocol.reading import read
+from derender.errors import BadGateway, DerenderError
+from derender.http.body import read_body
+from derender.http.observing import is_observed, note
+from derender.protocol.limits import check_count, check_prompt_token_ids
+from derender.protocol.reading import read
+from derender.protocol.writing import dumps
+from derender.telemetry.facts import complete_facts
+from derender.telemetry.observation import Facts
+
 from .answers import Asking, Prompt, StreamedAnswer, StreamPlan, generated, rendered
 from .client import open_client
 from .concurrency import while_connected
@@ -28,8 +30,9 @@ from .response import EventStreamResponse
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from ..limits import Limits
-    from ..model import Models, ServedModel
+    from derender.models.model import Models, ServedModel
+    from derender.protocol.limits import Limits
+
     from .answers import Prepare
     from .endpoints import Endpoint
     from .requests import ClientRequest, GenerateRequest

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from ..errors import UpstreamNotFound
+from derender.errors import UpstreamNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

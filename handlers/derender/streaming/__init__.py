@@ -3,11 +3,9 @@
 from .chat import chat_generation, derender_chat_stream
 from .completions import completion_generation, derender_completion_stream
 from .requests import Derendered
-from .wire import StateSeal
 
 __all__ = [
     "Derendered",
-    "StateSeal",
     "chat_generation",
     "completion_generation",
     "derender_chat_stream",

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
-from ..limits import check_stop_strings
-from ..messages import calls_before, check_chat_request, finish_reason, request_parser
-from ..parsing import CallArguments, CallStart, Content, Reasoning, call_id, end, parse
-from ..parsing.format import Ids
-from ..protocol.derender import ChatRequest
-from ..protocol.openai import (
+from derender.answers.message import calls_before, check_chat_request, finish_reason, request_parser
+from derender.parsing import CallArguments, CallStart, Content, Reasoning, call_id, end, parse
+from derender.parsing.engine.format import Ids
+from derender.protocol.derender import ChatRequest
+from derender.protocol.limits import check_stop_strings
+from derender.protocol.openai import (
     CallBegin,
     CallDelta,
     CallingDelta,
@@ -21,6 +21,7 @@ from ..protocol.openai import (
     FunctionCall,
     FunctionCallDelta,
 )
+
 from .decoding import decode_chunk, shown_columns
 from .generation import Generation
 from .requests import derender_chunks
@@ -28,10 +29,11 @@ from .requests import derender_chunks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..model import ServedModel
-    from ..parsing import Event
-    from ..protocol.generate import ChunkChoice, GenerateChunk
-    from ..protocol.stream import ChatStreamRequest
+    from derender.models.model import ServedModel
+    from derender.parsing import Event
+    from derender.protocol.generate import ChunkChoice, GenerateChunk
+    from derender.protocol.stream import ChatStreamRequest
+
     from .decoding import DecodedChunk
     from .generation import CheckedChunk
     from .requests import Derendered

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
-from ..limits import check_client_request, check_stop_strings
-from ..protocol.derender import CompletionRequest
-from ..protocol.openai import CompletionChunkChoice, TextCompletionChunk
+from derender.protocol.derender import CompletionRequest
+from derender.protocol.limits import check_client_request, check_stop_strings
+from derender.protocol.openai import CompletionChunkChoice, TextCompletionChunk
+
 from .decoding import decode_chunk, shown_columns
 from .generation import Generation
 from .requests import derender_chunks
 
 if TYPE_CHECKING:
-    from ..model import ServedModel
-    from ..protocol.generate import ChunkChoice, GenerateChunk
-    from ..protocol.stream import CompletionStreamRequest
+    from derender.models.model import ServedModel
+    from derender.protocol.generate import ChunkChoice, GenerateChunk
+    from derender.protocol.stream import CompletionStreamRequest
+
     from .generation import CheckedChunk
     from .requests import Derendered
     from .state import ChoiceState, GenerationState

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from ..columns import first_columns, id_columns
-from ..detokenizer import held_text
-from ..parsing.pieces import cut_pieces, piece_text, split_pieces
-from ..stopping import cut_stop_string, drop_stop_token, may_be_stop_token, stop_string_begun
+from derender.decoding.detokenizer import held_text
+from derender.decoding.stopping import cut_stop_string, drop_stop_token, may_be_stop_token, stop_string_begun
+from derender.logprobs.entries import first_columns, id_columns
+from derender.parsing.engine.pieces import cut_pieces, piece_text, split_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..columns import Columns
-    from ..parsing.pieces import Piece
-    from ..protocol.generate import ChunkChoice
-    from ..stopping import StopReason
+    from derender.decoding.stopping import StopReason
+    from derender.logprobs.entries import Columns
+    from derender.parsing.engine.pieces import Piece
+    from derender.protocol.generate import ChunkChoice
+
     from .generation import AnyGeneration, CheckedChunk
     from .state import ChoiceState
 

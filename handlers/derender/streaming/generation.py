@@ -9,26 +9,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from .. import detokenizer
-from ..choices import reader
-from ..columns import read_columns
-from ..errors import BadRequest
-from ..limits import check_chunk, check_count, check_length
-from ..parsing import start as start_parsing
-from ..protocol.openai import Usage
+from derender.answers.choices import reader
+from derender.decoding import detokenizer
+from derender.errors import BadRequest
+from derender.logprobs.entries import read_columns
+from derender.parsing import start as start_parsing
+from derender.protocol.limits import check_chunk, check_count, check_length
+from derender.protocol.openai import Usage
+
 from .state import ChoiceState, GenerationState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..choices import Read
-    from ..columns import Columns
-    from ..limits import Limits
-    from ..model import ServedModel
-    from ..parsing import Parser
-    from ..protocol.base import WireModel
-    from ..protocol.derender import ClientRequest
-    from ..protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
+    from derender.answers.choices import Read
+    from derender.logprobs.entries import Columns
+    from derender.models.model import ServedModel
+    from derender.parsing import Parser
+    from derender.protocol.base import WireModel
+    from derender.protocol.derender import ClientRequest
+    from derender.protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
+    from derender.protocol.limits import Limits
 
 __all__ = [
     "AnyGeneration",

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
-from ..choices import prompt_ids
-from ..limits import check_prompt_token_ids, check_streamed
+from derender.answers.choices import prompt_ids
+from derender.protocol.limits import check_prompt_token_ids, check_streamed
+
 from .generation import begin, check, check_order
-from .wire import open_state, seal_state
+from .sealing import open_state, seal_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..protocol.base import WireModel
-    from ..protocol.derender import ClientRequest
-    from ..protocol.stream import StreamRequest, StreamState
+    from derender.protocol.base import WireModel
+    from derender.protocol.derender import ClientRequest
+    from derender.protocol.stream import StreamRequest, StreamState
+
     from .generation import Generation
     from .state import GenerationState
 

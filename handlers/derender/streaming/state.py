@@ -6,12 +6,12 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ..detokenizer import DetokenizerState
-from ..logprobs import CONTEXT
-from ..parsing import ParserState
-from ..parsing.pieces import Piece
-from ..protocol.generate import MAX_REQUEST_ID
-from ..vocabulary import MAX_SIZE
+from derender.decoding.detokenizer import DetokenizerState
+from derender.logprobs.writer import CONTEXT
+from derender.parsing import ParserState
+from derender.parsing.engine.pieces import Piece
+from derender.protocol.generate import MAX_REQUEST_ID
+from derender.vocabulary import MAX_SIZE
 
 __all__ = ["ChoiceState", "GenerationState"]
 

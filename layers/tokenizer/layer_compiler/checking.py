@@ -10,7 +10,7 @@ import unicodedata
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from derender.detokenizer import REPLACEMENT, DetokenizerState, detokenize
+from derender.decoding.detokenizer import REPLACEMENT, DetokenizerState, detokenize
 from derender.vocabulary import MAX_SIZE
 
 from .corpus import TEXTS

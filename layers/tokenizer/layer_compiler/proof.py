@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from derender.detokenizer import REPLACEMENT, DetokenizerState, detokenize, start
+from derender.decoding.detokenizer import REPLACEMENT, DetokenizerState, detokenize, start
 
 from .corpus import TEXTS
 from .errors import BuildError

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from derender.parsing import Event, Parser, Parsers, ParserState
-    from derender.parsing.pieces import Piece
+    from derender.parsing.engine.pieces import Piece
     from derender.vocabulary import Vocabulary
 
 FROM_VOCABULARY: Final = {"hf"}

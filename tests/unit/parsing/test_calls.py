@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import pytest
 
-from derender.parsing.calls import CallArgumentsRead, CallEnd, CallName, CallsState, read_calls
+from derender.parsing.arguments.call_objects import CallArgumentsRead, CallEnd, CallName, CallsState, read_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from derender.parsing.calls import Phase
+    from derender.parsing.arguments.call_objects import Phase
 
 MARKERS: Final = {"\ud800": "<tool>"}
 

@@ -16,7 +16,7 @@ from .support import TOOLS, events_of, joined, marked, pieces_of, said
 
 if TYPE_CHECKING:
     from derender.parsing import Parser, Parsers
-    from derender.parsing.pieces import Piece
+    from derender.parsing.engine.pieces import Piece
     from derender.vocabulary import Vocabulary
 
 Expected = tuple[str, str, list[tuple[str, str]]]

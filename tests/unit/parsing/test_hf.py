@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from msgspec.structs import replace
 
-from derender.detokenizer import DetokenizerState
+from derender.decoding.detokenizer import DetokenizerState
 from derender.parsing import ParserError, Parsers, load_parsers, read_pieces, start
-from derender.parsing.patterns import Found, Regular
-from derender.parsing.regexes import RegexScanner
+from derender.parsing.engine.patterns import Found, Regular
+from derender.parsing.engine.regexes import RegexScanner
 from derender.vocabulary import files, load
 
 from .support import TOOLS, Said, encoded, events_of, joined, splits, with_markers
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tokenizers import Tokenizer
 
-    from derender.parsing.patterns import Pattern
+    from derender.parsing.engine.patterns import Pattern
 
 CALL: Final = {"type": "function", "function": "{content}"}
 NAMED: Final = {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}}

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from derender.parsing import CallStart, call_id
-from derender.parsing.format import Ids
+from derender.parsing.engine.format import Ids
 
 
 def made(

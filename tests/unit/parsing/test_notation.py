@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import pytest
 
-from derender.parsing.notation import (
+from derender.parsing.arguments.notation import (
     CALL_ARGUMENTS,
     GEMMA,
     JSON,
@@ -25,7 +25,7 @@ from derender.parsing.notation import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from derender.parsing.notation import Notation, Phase
+    from derender.parsing.arguments.notation import Notation, Phase
 
 QUOTE: Final = "\ud800"
 MARKERS: Final = {QUOTE: '<|"|>', "\ud801": "<tool>"}

@@ -13,14 +13,14 @@ from derender.parsing import (
     load_parsers,
     offered_tools,
 )
-from derender.parsing.format import Act, Ids, Yields
+from derender.parsing.engine.format import Act, Ids, Yields
 
 from .support import NAMES, REASONING_NAMES, TOOL_NAMES, TOOLS, WHOLE, go_together, marked, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from derender.parsing.grammar import Grammar
+    from derender.parsing.engine.grammar import Grammar
     from derender.vocabulary import Vocabulary
 
 PAIRS: Final = [pair for pair in NAMES if go_together(*pair)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from derender.parsing.patterns import (
+from derender.parsing.engine.patterns import (
     ANYTHING,
     END,
     MOST_CAPTURED,
@@ -23,7 +23,7 @@ from derender.parsing.patterns import (
 )
 
 if TYPE_CHECKING:
-    from derender.parsing.patterns import Pattern
+    from derender.parsing.engine.patterns import Pattern
 
 MARKERS: Final = {"<m>": "\ud800", "<m>>": "\ud801"}
 NAME: Final = capture("name", r"^>\s")

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from derender.detokenizer import DetokenizerState
-from derender.parsing.pieces import cut_pieces, piece_text, read_pieces
+from derender.decoding.detokenizer import DetokenizerState
+from derender.parsing.engine.pieces import cut_pieces, piece_text, read_pieces
 
 from .support import encoded, with_markers
 
 if TYPE_CHECKING:
-    from derender.parsing.pieces import Piece
+    from derender.parsing.engine.pieces import Piece
     from derender.vocabulary import Vocabulary
 
 EOS: Final = 256

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from derender.parsing.schema import ANY, MOST_HELD, parameter_types, typed
+from derender.parsing.arguments.schema import ANY, MOST_HELD, parameter_types, typed
 
 NUMBER: Final = {"integer", "number"}
 NODES: Final = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}

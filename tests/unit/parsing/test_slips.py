@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from derender.parsing.schema import ANY, parameter_types
+from derender.parsing.arguments.schema import ANY, parameter_types
 
 from .support import TOOLS, Said, marked, said
 

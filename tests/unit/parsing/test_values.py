@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import pytest
 
-from derender.parsing.schema import ANY, MOST_HELD
-from derender.parsing.values import ValueState, begin_value, end_value, read_value
+from derender.parsing.arguments.schema import ANY, MOST_HELD
+from derender.parsing.arguments.values import ValueState, begin_value, end_value, read_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from derender.parsing.values import Written
+    from derender.parsing.arguments.values import Written
 
 MARKERS: Final = {"\ud800": '<"tool">'}
 STRING: Final = frozenset({"string"})

@@ -6,14 +6,14 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from derender.chat import derender_chat
-from derender.completions import derender_completion
+from derender.answers.chat import derender_chat
+from derender.answers.completions import derender_completion
 from derender.errors import DerenderError
-from derender.events import dumps
 from derender.parsing import load_parsers
 from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
 from derender.protocol.reading import read_either
 from derender.protocol.stream import ChatStreamRequest, CompletionStreamRequest
+from derender.protocol.writing import dumps
 from derender.streaming import derender_chat_stream, derender_completion_stream
 
 from ..parsing.support import encoded, markers_of, with_markers
@@ -22,7 +22,7 @@ from ..support import CHAT, COMPLETIONS, served
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from derender.model import ServedModel, ToolCallDeltas
+    from derender.models.model import ServedModel, ToolCallDeltas
 
 ASKED: Final = {CHAT: "chat_request", COMPLETIONS: "completion_request"}
 CREATED: Final = 1_795_967_522

@@ -13,7 +13,7 @@ from ..support import CHAT, COMPLETIONS, B, S, sentence_piece, served
 from .support import ASKED, CALL, TOOLS, Local, logprobs, parsing
 
 if TYPE_CHECKING:
-    from derender.model import ServedModel
+    from derender.models.model import ServedModel
 
 BYTES: Final = st.sampled_from(
     [*(int(each) for each in B if each is not B.SIZE), 0x20, 0x80, 0xBF, 0xC3, 0xA9, 0xE2, 0xF0, 0xFF]

@@ -15,7 +15,7 @@ from ..support import CHAT, COMPLETIONS, B, mutated, served
 from .support import ASKED, TOOLS, Local, chunk, ids, logprobs, parsing
 
 if TYPE_CHECKING:
-    from derender.model import ServedModel
+    from derender.models.model import ServedModel
 
     from ..support import Client
 
@@ -198,7 +198,7 @@ def test_nothing_is_decoded_before_all_is_checked(
 
     monkeypatch.setattr(chat_module, "decode_chunk", decode)
     monkeypatch.setattr(completions_module, "decode_chunk", decode)
-    monkeypatch.setattr("derender.detokenizer.detokenize", decode)
+    monkeypatch.setattr("derender.decoding.detokenizer.detokenize", decode)
     for last in (chunk([SIZE]), two_choices(), chunk([HELLO], logprobs=logprobs([SIZE])), chunk([], "stop")):
         body = {"stream": True, "generate_chunks": [chunk([HELLO], "stop"), last]}
         assert Local(tiny).post(path, body)[0] == 400

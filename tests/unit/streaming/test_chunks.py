@@ -14,7 +14,7 @@ from .support import ASKED, CALL, CREATED, TOOLS, Local, chunk, ids, logprobs, p
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from derender.model import ServedModel
+    from derender.models.model import ServedModel
     from derender.vocabulary import Vocabulary
 
     from ..support import Client

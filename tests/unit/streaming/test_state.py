@@ -13,19 +13,19 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from derender.detokenizer import DetokenizerState
-from derender.layer import load_models
+from derender.decoding.detokenizer import DetokenizerState
+from derender.models.layer import load_models
+from derender.models.model import StateSeal
 from derender.parsing import ParserState
 from derender.settings import Settings, SettingsError
-from derender.streaming import StateSeal
-from derender.streaming import wire as wire_module
+from derender.streaming import sealing as sealing_module
 from derender.streaming.state import ChoiceState, GenerationState
 
 from ..support import CHAT, COMPLETIONS, B, json_values, mutated, served
 from .support import CALL, TOOLS, Local, chunk, ids, parsing
 
 if TYPE_CHECKING:
-    from derender.model import ServedModel
+    from derender.models.model import ServedModel
     from derender.vocabulary import Vocabulary
 
 REQUEST: Final[dict[str, Any]] = {
@@ -120,7 +120,7 @@ def test_models_differ_where_they_are_served_in_another_way() -> None:
         pytest.param(lambda data: f"{data[:8]}é{data[9:]}", id="no ASCII"),
         pytest.param(lambda data: f"{data[:8]} {data[8:]}", id="a space in it"),
         pytest.param(lambda _: base64.b64encode(b"\1" + zlib.compress(b"x" * 10**8)).decode(), id="a bomb"),
-        pytest.param(lambda _: "A" * (wire_module.MAX_DATA + 4), id="oversized"),
+        pytest.param(lambda _: "A" * (sealing_module.MAX_DATA + 4), id="oversized"),
         pytest.param(lambda _: base64.b64encode(b"\0" + b"\x91" * 10**5 + b"\xc0").decode(), id="deep"),
     ],
 )
@@ -250,7 +250,7 @@ def test_a_long_call_that_is_kept_is_compressed_and_bounded(monkeypatch: pytest.
     state = begun(kept, CALL.replace("Zürich", "Zürich " * 450)[:3600])
     assert len(state["data"]) < 1000
     assert go_on(kept, state)[0] == 200
-    monkeypatch.setattr(wire_module, "MAX_DATA", 100)
+    monkeypatch.setattr(sealing_module, "MAX_DATA", 100)
     status, message = Local(kept).post(CHAT, {**REQUEST, "generate_chunk": chunk(ids(kept, CALL[:60]))})
     assert status == 400
     assert "DERENDER_TOOL_CALL_DELTAS" in message
@@ -262,7 +262,7 @@ def test_the_form_of_the_state_is_that_of_its_version() -> None:
         msgspec.json.encode(msgspec.json.schema(each), order="sorted")
         for each in (GenerationState, DetokenizerState, ParserState)
     ]
-    assert (wire_module.VERSION, zlib.crc32(b"".join(forms))) == (1, 2_086_624_203)
+    assert (sealing_module.VERSION, zlib.crc32(b"".join(forms))) == (1, 2_086_624_203)
 
 
 def test_a_seal_has_no_key_unless_there_is_one() -> None:

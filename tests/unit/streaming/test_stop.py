@@ -14,7 +14,7 @@ from .support import ASKED, CALL, TOOLS, Local, chunk, ids, logprobs, parsing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from derender.model import ServedModel
+    from derender.models.model import ServedModel
     from derender.vocabulary import Vocabulary
 
 HELLO, COMMA, WORLD, BANG, EOS, OTHER = B.HELLO, B.COMMA, B.WORLD, B.BANG, B.EOS, B.OTHER_EOS

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from ..format import Act, Edge, Format, Region, Yields
-from ..notation import JSON
-from ..patterns import SPACE, ahead, one_of
+from derender.parsing.arguments.notation import JSON
+from derender.parsing.engine.format import Act, Edge, Format, Region, Yields
+from derender.parsing.engine.patterns import SPACE, ahead, one_of
 
 __all__ = ["REQUIRED", "named"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..format import Act, Edge, Format, Region, Yields, section
-from ..notation import JSON
-from ..patterns import SPACE, ahead, any_of, capture, one_of
+from derender.parsing.arguments.notation import JSON
+from derender.parsing.engine.format import Act, Edge, Format, Region, Yields, section
+from derender.parsing.engine.patterns import SPACE, ahead, any_of, capture, one_of
 
 if TYPE_CHECKING:
-    from ..patterns import Pattern
+    from derender.parsing.engine.patterns import Pattern
 
 __all__ = ["TOOLS_V3", "TOOLS_V31"]
 

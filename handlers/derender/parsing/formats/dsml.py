@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import NO_CALL, Act, Edge, Format, Region, Yields, section
-from ..patterns import END, SPACE, ahead, capture, one_of
+from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Region, Yields, section
+from derender.parsing.engine.patterns import END, SPACE, ahead, capture, one_of
 
 __all__ = ["TOOLS_V4", "TOOLS_V32", "TOOLS_V41"]
 

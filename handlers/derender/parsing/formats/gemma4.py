@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import Act, Edge, Format, Region, Yields
-from ..notation import GEMMA
-from ..patterns import SPACE, ahead, capture, optional
+from derender.parsing.arguments.notation import GEMMA
+from derender.parsing.engine.format import Act, Edge, Format, Region, Yields
+from derender.parsing.engine.patterns import SPACE, ahead, capture, optional
 
 __all__ = ["REASONING", "TOOLS"]
 

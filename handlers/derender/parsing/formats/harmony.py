@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import Act, Edge, Format, Region, Yields
-from ..notation import JSON
-from ..patterns import ANYTHING, END, SPACE, ahead, capture, one_of
+from derender.parsing.arguments.notation import JSON
+from derender.parsing.engine.format import Act, Edge, Format, Region, Yields
+from derender.parsing.engine.patterns import ANYTHING, END, SPACE, ahead, capture, one_of
 
 __all__ = ["MESSAGES"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import Act, Edge, Format, Region, Yields
-from ..patterns import SPACE, ahead, one_of
+from derender.parsing.engine.format import Act, Edge, Format, Region, Yields
+from derender.parsing.engine.patterns import SPACE, ahead, one_of
 
 __all__ = ["TOOLS"]
 

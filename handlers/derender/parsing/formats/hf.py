@@ -20,20 +20,20 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ..format import Act, Edge, Format, FormatError, Region, Yields
-from ..notation import JSON, as_json, escape
-from ..patterns import SPACE, Regular
-from ..schema import ANY, parameter_types, typed
-from ..state import Call
+from derender.parsing.arguments.notation import JSON, as_json, escape
+from derender.parsing.arguments.schema import ANY, parameter_types, typed
+from derender.parsing.engine.format import Act, Edge, Format, FormatError, Region, Yields
+from derender.parsing.engine.patterns import SPACE, Regular
+from derender.parsing.engine.state import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from regex import Pattern as CompiledRegex
 
-    from ...vocabulary import Vocabulary
-    from ..format import Reader
-    from ..patterns import Pattern
+    from derender.parsing.engine.format import Reader
+    from derender.parsing.engine.patterns import Pattern
+    from derender.vocabulary import Vocabulary
 
     Parse = Callable[[str], Any]
     """A content parser. It raises ValueError for what it can't read."""
@@ -527,7 +527,7 @@ def _delimiter(scope: str, given: Mapping[str, Any], key: str) -> tuple[Pattern 
 
 def _compiled(scope: str, key: str, expression: str) -> CompiledRegex[str]:
     # Only templates with regular expressions pay for the import.
-    from ..regexes import compiled, error
+    from derender.parsing.engine.regexes import compiled, error
 
     try:
         return compiled(expression)[0]

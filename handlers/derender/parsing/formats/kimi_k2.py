@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import Act, Edge, Format, Ids, Region, Yields, section
-from ..notation import JSON
-from ..patterns import SPACE, ahead, capture, optional
+from derender.parsing.arguments.notation import JSON
+from derender.parsing.engine.format import Act, Edge, Format, Ids, Region, Yields, section
+from derender.parsing.engine.patterns import SPACE, ahead, capture, optional
 
 __all__ = ["TOOLS"]
 

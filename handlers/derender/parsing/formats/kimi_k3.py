@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import NO_CALL, Act, Edge, Format, Region, Yields
-from ..patterns import ANYTHING, END, SPACE, ahead, any_of, capture, one_of
+from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Region, Yields
+from derender.parsing.engine.patterns import ANYTHING, END, SPACE, ahead, any_of, capture, one_of
 
 __all__ = ["MESSAGES"]
 

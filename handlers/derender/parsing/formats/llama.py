@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import Act, Edge, Format, Region, Yields
-from ..patterns import ANYTHING, SPACE, ahead, optional
+from derender.parsing.engine.format import Act, Edge, Format, Region, Yields
+from derender.parsing.engine.patterns import ANYTHING, SPACE, ahead, optional
 
 __all__ = ["TOOLS"]
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import Act, Edge, Format, Ids, Region, Yields
-from ..notation import JSON
-from ..patterns import SPACE, ahead, capture, one_of, optional
+from derender.parsing.arguments.notation import JSON
+from derender.parsing.engine.format import Act, Edge, Format, Ids, Region, Yields
+from derender.parsing.engine.patterns import SPACE, ahead, capture, one_of, optional
 
 __all__ = ["REASONING", "TOOLS"]
 

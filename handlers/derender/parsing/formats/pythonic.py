@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import NO_CALL, Act, Edge, Format, Region, Yields
-from ..notation import CALL_ARGUMENTS, PYTHON
-from ..patterns import SPACE, ahead, capture
+from derender.parsing.arguments.notation import CALL_ARGUMENTS, PYTHON
+from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Region, Yields
+from derender.parsing.engine.patterns import SPACE, ahead, capture
 
 __all__ = ["LLAMA4", "TOOLS"]
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import NO_CALL, Act, Edge, Format, Region, Yields
-from ..patterns import END, SPACE, ahead, capture, one_of, optional
+from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Region, Yields
+from derender.parsing.engine.patterns import END, SPACE, ahead, capture, one_of, optional
 
 __all__ = ["TOOLS"]
 

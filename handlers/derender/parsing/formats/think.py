@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..format import Edge, Format, Region, Yields
-from ..patterns import ANYTHING, SPACE, ahead
+from derender.parsing.engine.format import Edge, Format, Region, Yields
+from derender.parsing.engine.patterns import ANYTHING, SPACE, ahead
 
 __all__ = ["DEEPSEEK_R1", "DEEPSEEK_V3", "GLM45", "GLM47", "KIMI_K2", "QWEN3", "think"]
 

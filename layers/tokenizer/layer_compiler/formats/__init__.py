@@ -10,19 +10,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ..configuration import read_configuration
-from ..documents import names
-from ..errors import BuildError
-from ..source import source
-from ..tokenizer_files import wanted
+from layer_compiler.configuration import read_configuration
+from layer_compiler.documents import names
+from layer_compiler.errors import BuildError
+from layer_compiler.source import source
+from layer_compiler.tokenizer_files import wanted
+
 from . import sentence_piece, tekken, tiktoken_ranks, tokenizer_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ..configuration import Configuration
-    from ..source import Source, Tokens
+    from layer_compiler.configuration import Configuration
+    from layer_compiler.source import Source, Tokens
 
 __all__ = ["FORMATS", "Format", "read_folder"]
 

@@ -6,8 +6,7 @@ import binascii
 from typing import TYPE_CHECKING, Final
 
 from derender.vocabulary import MAX_SIZE
-
-from ..errors import BuildError
+from layer_compiler.errors import BuildError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,13 +18,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from derender.vocabulary import MAX_SIZE
+from layer_compiler import documents
+from layer_compiler.configuration import added_tokens, eos_token_id, special_token_ids
+from layer_compiler.errors import BuildError, build_extra
+from layer_compiler.rules import BYTE_TOKEN, sentence_piece
+from layer_compiler.source import Tokens
+from layer_compiler.tokenizer_files import SENTENCE_PIECE, VERSIONED, matching
 
-from .. import documents
-from ..configuration import added_tokens, eos_token_id, special_token_ids
-from ..errors import BuildError, build_extra
-from ..rules import BYTE_TOKEN, sentence_piece
-from ..source import Tokens
-from ..tokenizer_files import SENTENCE_PIECE, VERSIONED, matching
 from .mistral import shown_markers
 from .protobuf import MalformedError, fields, length_delimited, varint
 from .tiktoken_ranks import is_ranks
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from sentencepiece import SentencePieceProcessor
 
-    from ..configuration import Configuration, TokenizerConfig
+    from layer_compiler.configuration import Configuration, TokenizerConfig
 
 __all__ = ["find", "marker_tokens", "read", "version_of"]
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from derender.vocabulary import MAX_SIZE
+from layer_compiler import documents
+from layer_compiler.errors import BuildError, build_extra
+from layer_compiler.source import Tokens
+from layer_compiler.tokenizer_files import TEKKEN, matching
 
-from .. import documents
-from ..errors import BuildError, build_extra
-from ..source import Tokens
-from ..tokenizer_files import TEKKEN, matching
 from .byte_pairs import PATTERN, byte_pairs
 from .mistral import shown_markers
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
-    from ..configuration import Configuration
+    from layer_compiler.configuration import Configuration
 
 __all__ = ["find", "read"]
 

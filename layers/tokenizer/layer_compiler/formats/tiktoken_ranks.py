@@ -13,12 +13,12 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from derender.vocabulary import MAX_SIZE
+from layer_compiler import documents
+from layer_compiler.configuration import added_tokens, eos_token_id, special_token_ids
+from layer_compiler.errors import BuildError, build_extra
+from layer_compiler.source import Tokens
+from layer_compiler.tokenizer_files import RANKS, matching
 
-from .. import documents
-from ..configuration import added_tokens, eos_token_id, special_token_ids
-from ..errors import BuildError, build_extra
-from ..source import Tokens
-from ..tokenizer_files import RANKS, matching
 from .byte_pairs import PATTERN, byte_pairs
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import tiktoken
 
-    from ..configuration import Configuration, TokenizerConfig
+    from layer_compiler.configuration import Configuration, TokenizerConfig
 
 __all__ = ["find", "is_ranks", "read"]
 

@@ -6,16 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ..documents import names
-from ..errors import BuildError
-from ..formats import sentence_piece, tekken
-from ..tokenizer_files import TEMPLATES, files_read, wanted
+from layer_compiler.documents import names
+from layer_compiler.errors import BuildError
+from layer_compiler.formats import sentence_piece, tekken
+from layer_compiler.tokenizer_files import TEMPLATES, files_read, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from ..formats import Format
+    from layer_compiler.formats import Format
 
 __all__ = ["Evidence", "read_evidence"]
 

@@ -1,0 +1,4 @@
+"""Complete generations → responses.
+
+Imports nothing above it: no streaming, no HTTP.
+"""

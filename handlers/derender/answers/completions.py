@@ -1,0 +1,108 @@
+"""Generate responses → a text completion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from derender.errors import BadRequest, InvalidRequest
+from derender.logprobs.entries import read_columns
+from derender.protocol.derender import CompletionRequest
+from derender.protocol.limits import (
+    check_client_request,
+    check_count,
+    check_prompt_token_ids,
+    check_repeated,
+    check_response,
+)
+from derender.protocol.openai import CompletionChoice, TextCompletion
+
+from .choices import decode_choices, usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from derender.models.model import ServedModel
+    from derender.protocol.derender import CompletionDerenderRequest
+
+__all__ = ["derender_completion"]
+
+T = TypeVar("T")
+
+
+def derender_completion(
+    request: CompletionDerenderRequest, model: ServedModel, created: int, *, unseen_stops: bool = False
+) -> TextCompletion:
+    """Derender complete generations, one for each prompt, for a completions client.
+
+    Args:
+        request: The generate responses and the client's request.
+        model: The model served.
+        created: Unix time in seconds, for the response.
+        unseen_stops: Whether the engine could not see stop strings (`decode_choices`).
+
+    Raises:
+        DerenderError: The request can't be answered.
+    """
+    responses, client = request.generate_responses, request.completion_request or CompletionRequest()
+    prompts = _one_each("prompt_token_ids", request.prompt_token_ids, responses) or [None] * len(responses)
+    prompt_tokens = _one_each("prompt_tokens", request.prompt_tokens, responses) or []
+    name = model.name(request.model)
+    if not responses:
+        raise BadRequest("generate_responses must not be empty", param="generate_responses")
+    check_count("generate_responses", len(responses), model.limits)
+    paths = [f"generate_responses.{place}" for place in range(len(responses))]
+    for path, response in zip(paths, responses, strict=True):
+        check_response(path, response, model.limits)
+    for place, prompt in enumerate(prompts):
+        check_prompt_token_ids(f"prompt_token_ids.{place}", prompt, model.limits)
+    check_client_request("completion_request", client)
+    for path, response in zip(paths, responses, strict=True):
+        check_repeated(path, response, return_token_ids=client.return_token_ids)
+    columns = [
+        read_columns(path, response.choices, client.candidates, model.limits.vocabulary_size)
+        for path, response in zip(paths, responses, strict=True)
+    ]
+
+    choices: list[CompletionChoice] = []
+    for response, prompt, each in zip(responses, prompts, columns, strict=True):
+        prompt_logprobs = model.logprobs.prompt(response.prompt_logprobs)
+        decoded = decode_choices(model.vocabulary, response, prompt, client, unseen_stops=unseen_stops)
+        choices += [
+            CompletionChoice(
+                index=len(choices) + place,
+                text=choice.text,
+                logprobs=choice.generated.logprobs and model.logprobs.completion(entries),
+                finish_reason=choice.finish_reason,
+                stop_reason=choice.stop_reason,
+                token_ids=choice.generated.token_ids if client.return_token_ids else None,
+                prompt_logprobs=prompt_logprobs,
+                prompt_token_ids=response.prompt_token_ids if client.return_token_ids else None,
+                routed_experts=choice.generated.routed_experts,
+                weight_versions=choice.generated.weight_versions,
+            )
+            for place, (choice, entries) in enumerate(zip(decoded, each, strict=True))
+        ]
+    return TextCompletion(
+        id=responses[0].request_id,
+        created=created,
+        model=name,
+        choices=choices,
+        usage=usage(sum(prompt_tokens), responses),
+        kv_transfer_params=_agreed(each.kv_transfer_params for each in responses),
+        ec_transfer_params=_agreed(each.ec_transfer_params for each in responses),
+        metrics=responses[0].metrics if len(responses) == 1 else None,
+    )
+
+
+def _one_each(name: str, values: Sequence[T] | None, responses: Sequence[object]) -> Sequence[T] | None:
+    if values is not None and len(values) != len(responses):
+        raise InvalidRequest(
+            f"{name} length ({len(values)}) must equal generate_responses length ({len(responses)})", param=name
+        )
+    return values
+
+
+def _agreed(values: Iterable[Any]) -> Any:
+    """What all responses say, or None where they differ."""
+    first, *others = values
+    return first if all(value == first for value in others) else None

@@ -1,0 +1,1 @@
+"""The models that are served: which vocabulary, names, parsers and limits each has."""

@@ -1,0 +1,1 @@
+"""Tool-call arguments in the notations that models write → JSON."""

@@ -1,0 +1,19 @@
+"""The error envelope: `{"error": {"message", "type", "param", "code"}}`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .openai import Error, ErrorResponse
+
+if TYPE_CHECKING:
+    from derender.errors import DerenderError
+
+__all__ = ["error_response"]
+
+
+def error_response(error: DerenderError) -> ErrorResponse:
+    """Write an error in OpenAI's envelope."""
+    return ErrorResponse(
+        error=Error(message=error.message, type=error.type, param=error.param, code=error.status)
+    )

@@ -1,0 +1,1 @@
+"""What the functions share and only Lambda needs: events and responses of the runtime."""
