@@ -28,6 +28,7 @@ test: lint ## Check style and types, run all tests
 lint: setup
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
+	$(BIN)/lint-imports >/dev/null || $(BIN)/lint-imports
 	$(BIN)/mypy --no-error-summary handlers layers infra tests examples
 
 format: setup ## Format the code
