@@ -7,7 +7,8 @@ ARCHITECTURE ?= x86_64
 .DEFAULT_GOAL := help
 # Tests start hundreds of processes: what Python compiles is kept for the next one, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup test lint format demo serve sam-local bench soak conformance layer build default-layer clean
+.PHONY: help setup check test test-long coverage lint format demo serve sam-local bench soak conformance layer \
+	build default-layer clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -21,11 +22,30 @@ $(BIN)/.made: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-# A file's tests stay together, for what they share is made once. Long files may have few tests: they would come last.
-test: lint ## Check style and types, run all tests
-	$(BIN)/pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder
+# A worker takes a file's tests together, because they share fixtures.
+PYTEST := $(BIN)/pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder
+COVERAGE := $(BIN)/coverage
+SERVICES := handlers/derender/batch/*,handlers/derender/relay/*
+AROUND := handlers/*.py,handlers/lambda_runtime/*,infra/*,layers/*
 
-lint: setup
+check: lint ## Check style, imports and types, run the unit tests; the inner loop
+	$(PYTEST) tests/unit
+
+test: lint ## Check style, imports and types, run all tests but the long ones
+	$(PYTEST)
+
+test-long: setup ## Run the long tests, and the properties with 100,000 examples
+	$(PYTEST) -m long
+	EXAMPLES=100000 $(PYTEST) tests/properties
+
+coverage: setup ## Measure the branches that tests reach (TESTS=tests/unit/parsing for some)
+	@rm -rf .cache/coverage && mkdir -p .cache/coverage
+	$(COVERAGE) run $(PYTEST) $(TESTS)
+	$(COVERAGE) combine --quiet
+	@$(COVERAGE) report --fail-under=100 --include='handlers/derender/*' --omit='$(SERVICES)'; status=$$?; \
+	$(COVERAGE) report --fail-under=97 --include='$(SERVICES),$(AROUND)' && exit $$status
+
+lint: setup ## Check style, imports and types
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/lint-imports >/dev/null || $(BIN)/lint-imports
