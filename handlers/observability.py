@@ -25,8 +25,9 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 from starlette.datastructures import Headers
 
-from derender.errors import InternalError, ResponseTooLarge, unexpected
+from derender.errors import InternalError, ResponseTooLarge
 from derender.settings import SettingsError
+from derender.telemetry.faults import log_unexpected
 from derender.telemetry.observation import CLIENT_LEFT, OTHER
 from derender.telemetry.request_ids import REQUEST_ID, is_harmless
 
@@ -283,14 +284,14 @@ class Observer:
         try:
             self._tell(observation)
         except Exception as error:
-            unexpected(error)
+            log_unexpected(error)
 
     def batch(self, counts: Mapping[str, Any]) -> None:
         """Tell of some lines of a batch (`observe_batch`)."""
         try:
             self._tell_batch({name: counts.get(name, 0) for name in BATCH_COUNTS}, counts.get("failed", {}))
         except Exception as error:
-            unexpected(error)
+            log_unexpected(error)
 
     def _tell(self, observation: Observation) -> None:
         # Routes that derender are posted to; of the others there is a line, and no metric.

@@ -16,7 +16,7 @@ from derender import errors
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["CANARY", "KINDS", "MESSAGE", "SECRETS", "Faulty", "faulty_functions", "leaks"]
+__all__ = ["CANARY", "MESSAGE", "SECRETS", "Faulty", "faulty_functions", "leaks"]
 
 CANARY: Final = "quixotic-marmalade"
 SECRETS: Final = {
@@ -80,11 +80,6 @@ class ChimeraError(UnicodeDecodeError, KeyError, AssertionError, RecursionError)
         super().__init__("utf-8", message.encode(), 0, 1, message)
 
 
-class PanicException(BaseException):
-    """An error that is no Exception, as those of the `tokenizers` library are."""
-
-
-KINDS: Final = (ChimeraError, PanicException)
 _RAISED: Final = "what is raised"
 """A constant in the code of `_fault`, in whose place the error is put."""
 
@@ -97,9 +92,9 @@ class Faulty:
         self._code, self._functions = code, list(functions)
 
     @contextmanager
-    def raising(self, kind: type[BaseException]) -> Iterator[None]:
+    def raising(self) -> Iterator[None]:
         """Have them raise an error that was caused by another, both with `MESSAGE`."""
-        error = kind(MESSAGE)
+        error = ChimeraError(MESSAGE)
         error.__cause__ = OSError(2, MESSAGE, MESSAGE)
         constants = (error if each == _RAISED else each for each in _fault.__code__.co_consts)
         code = _fault.__code__.replace(co_consts=(*constants,), co_freevars=self._code.co_freevars)

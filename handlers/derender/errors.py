@@ -1,12 +1,27 @@
-"""What can be wrong with a request, or with who is asked for it, each with its HTTP status.
+"""The exceptions of derender: each has the HTTP status and the error type that the client gets.
 
-protocol/README.md, "Errors"; relay/README.md, "Faults".
+    DerenderError
+      + BadRequest             400  a value is out of bounds or makes no sense
+      + InvalidRequest         400  a field is missing or has the wrong type
+      + ModelNotFound          404
+      + UpstreamNotFound       404
+      + RequestTooLarge        413
+      + ResponseTooLarge       413
+      + UnsupportedEncoding    415
+      + InternalError          500  a fault of derender's own
+      + BadGateway             502  an upstream sent something unusable
+        x UpstreamUnreachable       it can't be connected to
+        x UpstreamLost              it broke off before the end of its response
+        x UpstreamFailed            it reported an error of its own
+      + GatewayTimeout         504  an upstream was silent for too long
+      + UpstreamRefusal        4xx  an upstream refused the client's request
+        x UpstreamBusy         429
+
+protocol/README.md ("Errors") and relay/README.md ("Faults") describe them for clients.
 """
 
 from __future__ import annotations
 
-import logging
-import traceback
 from http import HTTPStatus
 from typing import Final
 
@@ -27,29 +42,36 @@ __all__ = [
     "UpstreamNotFound",
     "UpstreamRefusal",
     "UpstreamUnreachable",
-    "fault_of",
-    "is_panic",
-    "unexpected",
 ]
 
-logger = logging.getLogger("derender")
+# ruff: noqa: N818 - the classes are named after HTTP statuses
 
 
 class DerenderError(Exception):
-    """A request that can't be answered. The message says what to change and holds no generated content."""
+    """Base class of the errors that a client sees.
+
+    The message says what was wrong and what to change. It contains no generated text.
+
+    Attributes:
+        status: The HTTP status.
+        type: The error's `type` in the envelope.
+        retry_after: Value of the `Retry-After` header.
+        message: What the client is told.
+        unquoted: The part of the message that may be logged.
+        param: Path of the field that is wrong.
+    """
 
     status: HTTPStatus
     type: str
     retry_after: str | None = None
-    """When to ask again, as the header of that name says it."""
 
     def __init__(self, message: str, *, param: str | None = None, quoting: str = "") -> None:
-        """Say what is wrong.
+        """Create an error.
 
         Args:
-            message: What may be logged.
-            param: The field.
-            quoting: What follows in the message, for the client alone: it may hold what was sent.
+            message: What was wrong, and what to change.
+            param: Path of the field that is wrong.
+            quoting: Text for the client only, appended to the message. It may repeat what was sent.
         """
         self.message = f"{message}: {quoting}" if quoting else message
         super().__init__(self.message)
@@ -57,50 +79,50 @@ class DerenderError(Exception):
         self.param = param
 
 
-class BadRequest(DerenderError):  # noqa: N818 - the name is the status
-    """Well formed, but out of bounds or without sense."""
+class BadRequest(DerenderError):
+    """A well-formed request with a value that is out of bounds or makes no sense."""
 
     status = HTTPStatus.BAD_REQUEST
     type = "BadRequestError"
 
 
-class InvalidRequest(DerenderError):  # noqa: N818
-    """Not of the protocol's form: a field is missing or of another type. vLLM names this kind so."""
+class InvalidRequest(DerenderError):
+    """A request with a missing field or a field of the wrong type. vLLM uses this `type` for it."""
 
     status = HTTPStatus.BAD_REQUEST
     type = "Bad Request"
 
 
-class ModelNotFound(DerenderError):  # noqa: N818
-    """No such model here."""
+class ModelNotFound(DerenderError):
+    """The request names a model that is not served."""
 
     status = HTTPStatus.NOT_FOUND
     type = "NotFoundError"
 
 
-class UpstreamNotFound(DerenderError):  # noqa: N818
-    """No such upstream here."""
+class UpstreamNotFound(DerenderError):
+    """The request names an upstream that is not configured."""
 
     status = HTTPStatus.NOT_FOUND
     type = "NotFoundError"
 
 
-class RequestTooLarge(DerenderError):  # noqa: N818
-    """More bytes than are accepted."""
+class RequestTooLarge(DerenderError):
+    """The request body exceeds the limit."""
 
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     type = "RequestTooLargeError"
 
 
-class ResponseTooLarge(DerenderError):  # noqa: N818
-    """The answer to what is asked has more bytes than can be returned."""
+class ResponseTooLarge(DerenderError):
+    """The response exceeds what Lambda can return."""
 
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     type = "ResponseTooLargeError"
 
 
-class UnsupportedEncoding(DerenderError):  # noqa: N818
-    """A content encoding other than gzip."""
+class UnsupportedEncoding(DerenderError):
+    """The request body has a content encoding other than gzip."""
 
     status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
     type = "UnsupportedMediaTypeError"
@@ -113,34 +135,34 @@ class InternalError(DerenderError):
     type = "InternalServerError"
 
 
-class BadGateway(DerenderError):  # noqa: N818
-    """An upstream says what can't be understood, or too much."""
+class BadGateway(DerenderError):
+    """An upstream sent something that can't be understood, or too much of it."""
 
     status = HTTPStatus.BAD_GATEWAY
     type = "BadGatewayError"
 
 
 class UpstreamUnreachable(BadGateway):
-    """It can't be connected to."""
+    """An upstream can't be connected to."""
 
 
 class UpstreamLost(BadGateway):
-    """It ends, or its connection does, before its answer is complete."""
+    """An upstream or its connection ended before the response was complete."""
 
 
 class UpstreamFailed(BadGateway):
-    """It answers with a status that is not passed on, or reports an error of its own."""
+    """An upstream reported an error of its own, or returned a status that is not passed on."""
 
 
-class GatewayTimeout(DerenderError):  # noqa: N818
-    """An upstream is silent for too long."""
+class GatewayTimeout(DerenderError):
+    """An upstream was silent for too long."""
 
     status = HTTPStatus.GATEWAY_TIMEOUT
     type = "GatewayTimeoutError"
 
 
-class UpstreamRefusal(DerenderError):  # noqa: N818
-    """An upstream refuses the request for a reason that is the client's to know."""
+class UpstreamRefusal(DerenderError):
+    """An upstream refused the request for a reason that concerns the client."""
 
     TYPES: Final = {
         HTTPStatus.BAD_REQUEST: BadRequest.type,
@@ -148,7 +170,7 @@ class UpstreamRefusal(DerenderError):  # noqa: N818
         HTTPStatus.UNPROCESSABLE_ENTITY: "UnprocessableEntityError",
         HTTPStatus.TOO_MANY_REQUESTS: "RateLimitError",
     }
-    """The statuses that are passed on, and the types of error that they are."""
+    """The statuses that are passed on, each with its error type."""
 
     def __init__(self, status: HTTPStatus, message: str, *, retry_after: str | None = None) -> None:
         super().__init__(message)
@@ -158,28 +180,4 @@ class UpstreamRefusal(DerenderError):  # noqa: N818
 
 
 class UpstreamBusy(UpstreamRefusal):
-    """It takes no more requests for now."""
-
-
-def fault_of(error: BaseException) -> DerenderError:
-    """What a client is told of an error. What is none, but ends a task or the process, is raised again."""
-    if isinstance(error, DerenderError):
-        return error
-    if isinstance(error, Exception) or is_panic(error):
-        return unexpected(error)
-    raise error
-
-
-def is_panic(error: BaseException) -> bool:
-    """Whether an error is a panic of the `tokenizers` library: what it raises for a fault of its own, and no
-    Exception.
-    """
-    return type(error).__name__ == "PanicException"
-
-
-def unexpected(error: BaseException) -> InternalError:
-    """What a client is told of a fault of derender's own; where it happened is logged."""
-    # Only where: the message, and what the lines work on, may be what was generated.
-    places = "".join(traceback.format_tb(error.__traceback__))
-    logger.error("unexpected %s\n%s", type(error).__name__, places)
-    return InternalError("internal error")
+    """An upstream accepts no more requests for now."""

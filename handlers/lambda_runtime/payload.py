@@ -11,9 +11,10 @@ from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
-from derender.errors import DerenderError, InternalError, InvalidRequest, ResponseTooLarge, unexpected
+from derender.errors import DerenderError, InternalError, InvalidRequest, ResponseTooLarge
 from derender.protocol.envelope import error_response
 from derender.protocol.writing import dumps
+from derender.telemetry.faults import log_unexpected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,7 +60,7 @@ def unfailing(handler: Handler) -> Handler:
             raise
         except BaseException as error:
             with suppress(BaseException):
-                unexpected(error)
+                log_unexpected(error)
             return dict(_INTERNAL)
 
     return answering
@@ -80,7 +81,7 @@ def answer_event(
         response = adapter(event, context)
     except Exception as error:
         # What the application raises, the adapter catches: this is of an event that it can't read.
-        unexpected(error)
+        log_unexpected(error)
         return _failed({}, InvalidRequest("the event is no HTTP request of API Gateway or of a function URL"))
     body = response["body"]
     most = _MOST_ESCAPED if ascii_only and not body.isascii() else _MOST

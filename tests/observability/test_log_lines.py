@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import observability
-from derender.errors import BadRequest, unexpected
+from derender.errors import BadRequest
 from derender.settings import SettingsError
+from derender.telemetry.faults import log_unexpected
 from derender.telemetry.observation import CLIENT_LEFT, OTHER, Observation
 from derender.telemetry.request_ids import REQUEST_ID
 from observability import Observer, begin_invocation, behind_adapter, configure_logging, observe_batch
@@ -197,7 +198,7 @@ def test_each_line_of_a_request_has_its_id(lines: Lines) -> None:
         REQUEST_ID.set(name)
         for _ in range(3):
             await asyncio.sleep(0)
-            unexpected(BadRequest(""))
+            log_unexpected(BadRequest(""))
 
     async def requests() -> None:
         await asyncio.gather(request("a"), request("b"))

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models
 
 from derender.decoding.detokenizer import DetokenizerState, detokenize, start
+from derender.vocabulary import TokenizersError, dump
 
 from .support import (
     BYTE_LEVEL,
@@ -19,9 +21,13 @@ from .support import (
     S,
     byte_fallback_text,
     byte_level_text,
+    generated,
     id_of,
     library,
+    loaded,
+    manifest,
     metaspace_tokenizer,
+    served,
     split,
     unruled_byte_tokenizer,
     word_piece_tokenizer,
@@ -30,11 +36,9 @@ from .support import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tokenizers import Tokenizer
-
     from derender.vocabulary import Vocabulary
 
-    from .conftest import Compiled
+    from .conftest import Compiled, Serve
 
 X: Final = S.BYTE
 """Byte N of a SentencePiece vocabulary is id X + N."""
@@ -317,6 +321,15 @@ def unruled() -> Vocabulary:
     return library(unruled_byte_tokenizer(), special_token_ids=(0, 1))
 
 
+@pytest.fixture(scope="module")
+def panicking() -> Vocabulary:
+    """The library panics at a token that is one space: its decoder strips one from both ends."""
+    tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0), (" ", -1.0), ("a", -2.0)], unk_id=0))
+    tokenizer.decoder = decoders.Strip(" ", 1, 1)
+    definition = tokenizer.to_str().encode()
+    return loaded(dump(manifest(rule="tokenizers"), [b"<unk>", b" ", b"a"], definition))
+
+
 def test_the_library_decodes_what_fits_no_rule(metaspace: Vocabulary, word_piece: Vocabulary) -> None:
     hello, world = metaspace_tokenizer().encode("Hello world").ids
     assert deltas(metaspace, [[hello], [world]]) == ["Hello", " world"]
@@ -347,6 +360,20 @@ def test_library_text_is_what_the_library_decodes(
     assert vocabulary.tokenizer is not None
     token_ids = data.draw(st.lists(st.integers(2, vocabulary.manifest.size - 1), max_size=24))
     assert text_of(vocabulary, token_ids) == vocabulary.tokenizer.decode(token_ids)
+
+
+def test_a_panic_of_the_library_is_an_ordinary_exception(panicking: Vocabulary) -> None:
+    with pytest.raises(TokenizersError):
+        text_of(panicking, [1])
+
+
+def test_a_panic_of_the_library_is_told_as_an_internal_error(
+    serve: Serve, panicking: Vocabulary, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = serve(served(panicking)).chat({"generate_response": generated([1])})
+    assert answer.status == 500
+    assert answer.error["message"] == "internal error"
+    assert "unexpected TokenizersError" in caplog.text
 
 
 def unruled_ids(*tokens: str) -> list[int]:

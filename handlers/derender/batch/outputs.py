@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from derender.endpoints import answer_request
-from derender.errors import fault_of
 from derender.protocol.derender import ChatDerenderRequest
 from derender.protocol.envelope import error_response
 from derender.protocol.openai import ChatCompletion, TextCompletion
 from derender.protocol.reading import read
 from derender.protocol.writing import dumps
 from derender.telemetry.facts import count_candidates
+from derender.telemetry.faults import client_error
 
 from .errors import LineError
 
@@ -74,8 +74,8 @@ def answer_line(job: Job, models: Models, ready: Ready) -> Output:
             content = _answered_line(line_id, request.custom_id, 200, answered)
             tokens = Tokens(answered.usage.prompt_tokens, answered.usage.completion_tokens)
             candidates = count_candidates(choice for response in responses for choice in response.choices)
-        except BaseException as found:
-            fault = fault_of(found)
+        except Exception as found:
+            fault = client_error(found)
             error = type(fault).__name__
             content = _answered_line(line_id, request.custom_id, int(fault.status), error_response(fault))
     size = max(line.end - line.offset + sum(map(len, contents)), len(content))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from derender.vocabulary import MAX_SIZE
+from derender.vocabulary import MAX_SIZE, catch_panics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -220,10 +220,15 @@ def _byte_run(data: bytes) -> tuple[str, bytes]:
     return text, data[end:]
 
 
+@catch_panics()
 def _library(
     vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int], skip_special_tokens: bool
 ) -> tuple[str, DetokenizerState]:
-    """Decode with the `tokenizers` library, id by id: what the text of the window gains."""
+    """Decode with the `tokenizers` library, id by id: what the text of the window gains.
+
+    Raises:
+        TokenizersError: The library panicked.
+    """
     assert vocabulary.tokenizer is not None
     # The library would look at flags, not at what the manifest calls special.
     decode_window = partial(vocabulary.tokenizer.decode, skip_special_tokens=False)

@@ -13,13 +13,14 @@ from starlette.routing import Route
 
 from derender import __version__
 from derender.endpoints import ENDPOINTS, answer
-from derender.errors import DerenderError, fault_of
+from derender.errors import DerenderError
 from derender.protocol.envelope import error_response
 from derender.protocol.openai import Error, ErrorResponse, Model, ModelList, Version
 from derender.protocol.stream import StreamRequest
 from derender.protocol.writing import dumps
 from derender.streaming import Derendered
 from derender.telemetry.facts import answer_facts
+from derender.telemetry.faults import client_error
 from derender.telemetry.observation import Facts
 
 from .body import read_body
@@ -139,7 +140,7 @@ def _derendered(request: Request, answered: Answer) -> Response:
 
 
 def _guard(app: ASGIApp) -> ASGIApp:
-    """An application of whose own faults nothing is told, or logged, but what `fault_of` says."""
+    """An application of whose own faults nothing is told, or logged, but what `client_error` says."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -154,8 +155,8 @@ def _guard(app: ASGIApp) -> ASGIApp:
 
         try:
             await app(scope, receive, sending)
-        except BaseException as error:
-            fault = fault_of(error)
+        except Exception as error:
+            fault = client_error(error)
             if started:
                 raise fault from None
             note_fault(scope, fault)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers, MutableHeaders
 
-from derender.errors import DerenderError, InternalError, unexpected
+from derender.errors import DerenderError, InternalError
+from derender.telemetry.faults import log_unexpected
 from derender.telemetry.observation import CLIENT_LEFT, OTHER, Facts, Observation
 from derender.telemetry.request_ids import HEADER, REQUEST_ID, choose_request_id
 
@@ -138,7 +139,7 @@ class _Watch:
             try:
                 self._observe(self._observation())
             except Exception as error:
-                unexpected(error)  # nobody else's concern: the request is answered
+                log_unexpected(error)  # nobody else's concern: the request is answered
 
     def _observation(self) -> Observation:
         facts = Facts(status=self._status)

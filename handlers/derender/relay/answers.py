@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from anyio import current_time, move_on_after
 
-from derender.errors import BadGateway, DerenderError, GatewayTimeout, UpstreamLost, unexpected
+from derender.errors import BadGateway, DerenderError, GatewayTimeout, UpstreamLost
 from derender.http.sse import DONE, event
 from derender.protocol.generate import GenerateResponse
 from derender.protocol.openai import ChatCompletionChunk, TextCompletionChunk
 from derender.protocol.reading import read
 from derender.telemetry.facts import chunk_outcomes, parsed, shown_id
+from derender.telemetry.faults import log_unexpected
 from derender.telemetry.observation import Facts
 
 from .client import Ask, answer_of, events_of
@@ -184,7 +185,7 @@ class StreamedAnswer(Generic[ChunkT]):
             for relayed, progress in zip(self._generations, self._progress, strict=True):
                 left += map(event, cut(relayed, progress))
         except Exception as error:
-            unexpected(error)  # the client is told of a fault already
+            log_unexpected(error)  # the client is told of a fault already
         return left
 
     def facts(self) -> Facts:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from anyio import CapacityLimiter, create_task_group
 
-from derender.errors import fault_of
+from derender.telemetry.faults import client_error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -75,6 +75,6 @@ async def fault_in(work: Work) -> DerenderError | None:
     """Do some work. Returns what is wrong with it, if anything is."""
     try:
         await work()
-    except BaseException as error:
-        return fault_of(error)
+    except Exception as error:
+        return client_error(error)
     return None

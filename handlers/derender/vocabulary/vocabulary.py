@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .cache import Memo
+from .library import catch_panics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,8 @@ class Vocabulary:
             # Only vocabularies that need the library pay for its import.
             from tokenizers import Tokenizer
 
-            self.tokenizer = Tokenizer.from_buffer(bytes(blob[offsets[-1] :]))
+            with catch_panics():
+                self.tokenizer = Tokenizer.from_buffer(bytes(blob[offsets[-1] :]))
 
     def added_tokens(self) -> dict[str, int]:
         """Text of each added token → its id, the lowest where several have the text.

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from derender.errors import is_panic
 from derender.vocabulary import (
     Manifest,
+    TokenizersError,
+    catch_panics,
     dump,
     fingerprint,
     load,
@@ -115,13 +116,12 @@ def build(
 def _refusing(folder: Path) -> Iterator[None]:
     """Refuse a tokenizer whose texts are none, or that a library fails at."""
     try:
-        yield
+        with catch_panics():
+            yield
     except UnicodeEncodeError as error:
         raise BuildError(f"{folder}: text that is no Unicode: {error}") from error
-    except BaseException as error:
-        if is_panic(error):
-            raise BuildError(f"{folder}: its library fails at it: {error}") from error
-        raise
+    except TokenizersError as error:
+        raise BuildError(f"{folder}: its library fails at it: {error}") from error
 
 
 def _manifest(

@@ -1,0 +1,30 @@
+"""Unexpected exceptions: what is logged of them, and what the client is told."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+
+from derender.errors import DerenderError, InternalError
+
+__all__ = ["client_error", "log_unexpected"]
+
+logger = logging.getLogger("derender")
+
+
+def client_error(error: Exception) -> DerenderError:
+    """Return the error that the client is told of.
+
+    That is the exception itself if it is derender's own. Any other is logged and told as an internal error.
+    """
+    return error if isinstance(error, DerenderError) else log_unexpected(error)
+
+
+def log_unexpected(error: BaseException) -> InternalError:
+    """Log the places in the code that an unexpected exception passed, and return what the client is told of it.
+
+    The exception's message is not logged: it may contain generated text.
+    """
+    places = "".join(traceback.format_tb(error.__traceback__))
+    logger.error("unexpected %s\n%s", type(error).__name__, places)
+    return InternalError("internal error")
