@@ -12,8 +12,9 @@ import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Mapping  # noqa: E402
 
-from derender.http.app import create_app  # noqa: E402
 from derender.models.layer import load_models  # noqa: E402
+from derender.relay import read_relay  # noqa: E402
+from derender.relay.routes import create_relay_app  # noqa: E402
 from derender.settings import Settings, SettingsError  # noqa: E402
 from observability import Observer, behind_adapter, configure_logging  # noqa: E402
 
@@ -35,14 +36,15 @@ try:
     configure_logging("relay")
     port = read_port(os.environ)
     settings = Settings.from_environment(os.environ)
+    relay = read_relay(settings, os.environ)
     models = load_models(settings)
 except SettingsError as error:
     sys.exit(f"derender: {error}")
-if settings.relay is None:
+if relay is None:
     sys.exit("derender: DERENDER_UPSTREAMS is not set: the relay has nobody to ask")
 
 app = behind_adapter(
-    create_app(models, max_body_bytes=settings.max_body_bytes, relay=settings.relay, observe=Observer("relay"))
+    create_relay_app(models, relay, max_body_bytes=settings.max_body_bytes, observe=Observer("relay"))
 )
 
 gc.freeze()

@@ -91,25 +91,25 @@ def _port(text: str) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     from .models.layer import load_models
+    from .relay import read_relay
     from .settings import Settings
 
     settings = Settings.from_environment(os.environ)
+    relay = read_relay(settings, os.environ)
     models = load_models(settings)
     try:
         import uvicorn
 
-        if settings.relay is not None:
-            import httpx  # noqa: F401 - only the relay asks others
+        if relay is None:
+            from .http.app import create_app
+
+            app = create_app(models, max_body_bytes=settings.max_body_bytes)
+        else:
+            from .relay.routes import create_relay_app
+
+            app = create_relay_app(models, relay, max_body_bytes=settings.max_body_bytes)
     except ModuleNotFoundError as error:
         print(f"derender: serve needs {error.name}: pip install 'derender[serve]'", file=sys.stderr)
         return 1
-    # The application is imported late: the other commands do without it.
-    from .http.app import create_app
-
-    uvicorn.run(
-        create_app(models, max_body_bytes=settings.max_body_bytes, relay=settings.relay),
-        host=options.host,
-        port=options.port,
-        access_log=False,
-    )
+    uvicorn.run(app, host=options.host, port=options.port, access_log=False)
     return 0

@@ -28,7 +28,8 @@ class Endpoint(NamedTuple):
     """What may be posted to a path, and how it is derendered."""
 
     path: str
-    summary: str
+    kind: str
+    """What the answer is."""
     complete: type[CompleteRequest]
     """Complete generations."""
     derender: Callable[[Any, ServedModel, int], WireModel]
@@ -48,7 +49,7 @@ class Answer(NamedTuple):
 
 CHAT: Final = Endpoint(
     "/v1/chat/completions/derender",
-    "Derender a chat completion",
+    "chat completion",
     ChatDerenderRequest,
     derender_chat,
     ChatStreamRequest,
@@ -56,7 +57,7 @@ CHAT: Final = Endpoint(
 )
 COMPLETIONS: Final = Endpoint(
     "/v1/completions/derender",
-    "Derender a text completion",
+    "text completion",
     CompletionDerenderRequest,
     derender_completion,
     CompletionStreamRequest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from .parsing import REASONING_PARSERS, TOOL_CALL_PARSERS
 from .vocabulary import MAX_LENGTH
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from .logprobs.writer import LogprobBytes
-    from .models.model import ToolCallDeltas
-    from .relay import Relay, Upstream
 
 __all__ = [
     "AUTO",
@@ -23,6 +21,7 @@ __all__ = [
     "Pair",
     "Settings",
     "SettingsError",
+    "ToolCallDeltas",
     "default_layer",
     "parser_choices",
 ]
@@ -30,6 +29,8 @@ __all__ = [
 _Word = TypeVar("_Word", bound=str)
 Pair = tuple[str, str]
 """What is left and right of an equals sign."""
+ToolCallDeltas = Literal["fragments", "complete"]
+"""Fragments of a call's arguments as they come, or each call once it is complete."""
 
 LAMBDA_LAYER: Final = Path("/opt/tokenizer")
 """Where Lambda mounts the tokenizer layer."""
@@ -86,10 +87,10 @@ class Settings:
     """How a stream gives a tool call: `fragments` of its arguments as they come, or the `complete` call."""
     state_keys: tuple[str, ...] = field(default=(), repr=False)
     """Secrets that states of streams are authenticated with: the first signs, all are accepted."""
-    upstreams: tuple[Upstream, ...] = ()
-    """Generate servers that the relay asks; the first is the default. None: there is no relay."""
-    render_url: Upstream | None = None
-    """The service that renders clients' requests for the relay."""
+    upstreams: str | None = field(default=None, repr=False)
+    """JSON of the generate servers that the relay asks. May hold secrets. None: there is no relay."""
+    render_url: str | None = field(default=None, repr=False)
+    """The service that renders clients' requests for the relay: a URL, or JSON that may hold secrets."""
     upstream_timeout: float = 120
     """Seconds without a byte after which an upstream is given up."""
     generation_timeout: float = 900
@@ -128,25 +129,11 @@ class Settings:
             reasoning_parsers=reasoning_parsers,
             tool_call_deltas=_one_of(given, "tool_call_deltas", ("fragments", "complete")),
             state_keys=_keys(given, "state_key"),
-            **_upstreams(given, environment),
+            upstreams=given.get("upstreams"),
+            render_url=given.get("render_url"),
             upstream_timeout=_seconds(given, "upstream_timeout", cls.upstream_timeout),
             generation_timeout=_seconds(given, "generation_timeout", cls.generation_timeout),
             upstream_connect_timeout=_seconds(given, "upstream_connect_timeout", cls.upstream_connect_timeout),
-        )
-
-    @property
-    def relay(self) -> Relay | None:
-        """Who the relay asks, if there is one."""
-        if not self.upstreams:
-            return None
-        from .relay import Relay
-
-        return Relay(
-            self.upstreams,
-            self.render_url,
-            timeout=self.upstream_timeout,
-            generation_timeout=self.generation_timeout,
-            connect_timeout=self.upstream_connect_timeout,
         )
 
 
@@ -188,29 +175,6 @@ def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
             f"{MOST_SECONDS:,}"
         )
     return value
-
-
-class _Upstreams(TypedDict):
-    upstreams: tuple[Upstream, ...]
-    render_url: Upstream | None
-
-
-def _upstreams(given: Mapping[str, str], environment: Mapping[str, str]) -> _Upstreams:
-    if "upstreams" not in given:
-        if "render_url" in given:
-            raise SettingsError("DERENDER_RENDER_URL needs DERENDER_UPSTREAMS, which is not set")
-        return {"upstreams": (), "render_url": None}
-    # Only who relays pays for the import.
-    from .relay.upstreams import read_upstream, read_upstreams
-
-    name = "upstreams"
-    try:
-        upstreams = read_upstreams(given[name], environment)
-        name = "render_url"
-        render = read_upstream("render", given[name], environment) if name in given else None
-    except ValueError as error:
-        raise SettingsError(f"DERENDER_{name.upper()}: {error}") from None
-    return {"upstreams": upstreams, "render_url": render}
 
 
 def _one_of(given: Mapping[str, str], name: str, words: tuple[_Word, ...]) -> _Word:

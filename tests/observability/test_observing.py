@@ -201,7 +201,7 @@ def test_a_fault_of_its_own(api: Client, observed: Observed, monkeypatch: pytest
     def fail(*_: object) -> None:
         raise RuntimeError("quixotic")
 
-    monkeypatch.setattr("derender.http.app.answer", fail)
+    monkeypatch.setattr("derender.http.routes.answer", fail)
     assert api.chat({}).status == 500
     assert (observed.only.status, observed.only.error) == (500, "InternalError")
 
@@ -237,7 +237,7 @@ def test_an_observer_that_fails_is_nobodys_concern(
 def test_facts_that_fail_are_nobodys_concern(
     api: Client, observed: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("derender.http.app.answer_facts", lambda _: 1 / 0)
+    monkeypatch.setattr("derender.http.routes.answer_facts", lambda _: 1 / 0)
     assert api.chat({"generate_response": generated(output("one")), "chat_request": {}}).status == 200
     assert observed.all == []
 
@@ -245,7 +245,7 @@ def test_facts_that_fail_are_nobodys_concern(
 def test_without_an_observer_nothing_is_gathered(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("derender.http.app.answer_facts", lambda _: 1 / 0)
+    monkeypatch.setattr("derender.http.routes.answer_facts", lambda _: 1 / 0)
     answer = client(loop, None).chat({"generate_response": generated(output("one")), "chat_request": {}})
     assert answer.status == 200
     assert "x-request-id" in answer.headers

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import httpx
 import uvicorn
 
-from derender.http.app import create_app
 from derender.models.layer import load_models
+from derender.relay import read_relay
+from derender.relay.routes import create_relay_app
 from derender.settings import Settings
 
 from .upstream import wait_until
@@ -45,11 +46,12 @@ class RelayServer:
         observe: Observe | None = None,
     ) -> None:
         settings = Settings.from_environment(environment)
-        assert settings.relay is not None
-        app = create_app(
+        relay = read_relay(settings, environment)
+        assert relay is not None
+        app = create_relay_app(
             load_models(settings),
+            replace(relay, keep_alive=keep_alive),
             max_body_bytes=max_body_bytes,
-            relay=replace(settings.relay, keep_alive=keep_alive),
             observe=observe,
         )
         # With the parser that is deployed, also where a faster one is installed.

@@ -9,9 +9,9 @@ import pytest
 import schemathesis
 from schemathesis.core.result import Ok
 
-from derender.http.app import create_app
 from derender.models.model import Models
 from derender.relay import Relay, Upstream
+from derender.relay.routes import create_relay_app
 
 from ..fuzzing import FUZZED, JsonSession, check
 from .serving import CHAT, COMPLETIONS, END, RELAY, chunks_of, generate_request, response_of, usage
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 ROUTES: Final = (CHAT, COMPLETIONS, CHAT + RELAY, COMPLETIONS + RELAY)
 UPSTREAM: Final = Upstream("gpu", "http://localhost")
-DOCUMENT: Final = create_app(
-    Models((), None), max_body_bytes=1, relay=Relay((UPSTREAM,), render=UPSTREAM)
+DOCUMENT: Final = create_relay_app(
+    Models((), None), Relay((UPSTREAM,), render=UPSTREAM), max_body_bytes=1
 ).openapi()
 SCHEMA: Final = schemathesis.openapi.from_dict(DOCUMENT).include(path=list(ROUTES))
 

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
 
 from derender.cli import main
 from derender.http.app import create_app
 from derender.models.layer import load_models
+from derender.relay import Relay, Upstream
+from derender.relay.routes import create_relay_app
 from derender.settings import Settings
 
 from .serving import CHAT, COMPLETIONS, END, RELAY, chunks_of, generate_request, qwen3
@@ -99,12 +102,15 @@ def test_who_does_not_relay_pays_nothing_for_it() -> None:
 
 def test_there_are_no_routes_that_nobody_answers() -> None:
     models = load_models(Settings.from_environment({}))
-    settings = Settings.from_environment({"DERENDER_UPSTREAMS": '{"gpu": "http://127.0.0.1:1"}'})
-    paths = {
-        relay: {route.path for route in create_app(models, max_body_bytes=1, relay=relay).routes}  # type: ignore[attr-defined]
-        for relay in (None, settings.relay)
-    }
-    assert paths[settings.relay] - paths[None] == {CHAT + RELAY, COMPLETIONS + RELAY}
+    relay = Relay((Upstream("gpu", "http://127.0.0.1:1"),))
+    alone, relaying = (
+        {route.path for route in app.routes if isinstance(route, APIRoute)}
+        for app in (
+            create_app(models, max_body_bytes=1),
+            create_relay_app(models, relay, max_body_bytes=1),
+        )
+    )
+    assert relaying - alone == {CHAT + RELAY, COMPLETIONS + RELAY}
 
 
 def test_the_command_line_relays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ import pytest
 from jsonschema_rs import validator_for
 
 from derender.errors import InvalidRequest
-from derender.http.app import create_app
 from derender.models.model import Models
 from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
 from derender.protocol.reading import read, read_either
@@ -21,6 +20,7 @@ from derender.relay.requests import (
     ClientCompletionRequest,
     CompletionRelayRequest,
 )
+from derender.relay.routes import create_relay_app
 
 from .support import CHAT, COMPLETIONS, at, deleted, places, replaced
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from derender.protocol.base import WireModel
 
 UPSTREAM: Final = Upstream("gpu", "http://localhost")
-DOCUMENT: Final = create_app(
-    Models((), None), max_body_bytes=1, relay=Relay((UPSTREAM,), render=UPSTREAM)
+DOCUMENT: Final = create_relay_app(
+    Models((), None), Relay((UPSTREAM,), render=UPSTREAM), max_body_bytes=1
 ).openapi()
 FORMS: Final[dict[str, tuple[type[WireModel], ...]]] = {
     CHAT: (ChatDerenderRequest, ChatStreamRequest),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from derender.errors import BadRequest, ModelNotFound
 
@@ -13,15 +13,13 @@ if TYPE_CHECKING:
     from derender.logprobs.writer import LogprobWriter
     from derender.parsing import Parsers
     from derender.protocol.limits import Limits
+    from derender.settings import ToolCallDeltas
     from derender.vocabulary import Vocabulary
 
-__all__ = ["ModelEntry", "Models", "ServedModel", "StateSeal", "ToolCallDeltas"]
+__all__ = ["ModelEntry", "Models", "ServedModel", "StateSeal"]
 
 MOST_LISTED: Final = 20
 """Names that an error lists."""
-
-ToolCallDeltas = Literal["fragments", "complete"]
-"""Fragments of a call's arguments as they come, or each call once it is complete."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """The relay: one request to a generate server for each generation, derendered while it comes (README.md)."""
 
-from .upstreams import Relay, Upstream
+from .upstreams import Relay, Upstream, read_relay
 
-__all__ = ["Relay", "Upstream"]
+__all__ = ["Relay", "Upstream", "read_relay"]

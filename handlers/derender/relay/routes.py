@@ -1,10 +1,11 @@
-"""The relay's routes."""
+"""The relay's application: its operations beside derender's own."""
 
 from __future__ import annotations
 
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
@@ -12,9 +13,18 @@ from uuid import uuid4
 from fastapi import FastAPI, Request, Response
 
 from derender.errors import BadGateway, DerenderError
+from derender.http.app import create_app
 from derender.http.body import read_body
 from derender.http.observing import is_observed, note
+from derender.http.operation import REQUEST_ERRORS, Operation
 from derender.protocol.limits import check_count, check_prompt_token_ids
+from derender.protocol.openai import (
+    ChatCompletion,
+    ChatCompletionChunk,
+    ErrorResponse,
+    TextCompletion,
+    TextCompletionChunk,
+)
 from derender.protocol.reading import read
 from derender.protocol.writing import dumps
 from derender.telemetry.facts import complete_facts
@@ -28,23 +38,59 @@ from .requests import choices_asked, generate_request_body
 from .response import EventStreamResponse
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from derender.models.model import Models, ServedModel
     from derender.protocol.limits import Limits
+    from derender.telemetry.observation import Observe
 
     from .answers import Prepare
     from .endpoints import Endpoint
     from .requests import ClientRequest, GenerateRequest
     from .upstreams import Relay, Upstream
 
-__all__ = ["add_routes", "client_lifespan"]
+__all__ = ["create_relay_app"]
+
+UPSTREAM_ERRORS: Final = {
+    HTTPStatus.UNPROCESSABLE_ENTITY: "An upstream refused the request, as 400, 413 and 429 may mean too.",
+    HTTPStatus.TOO_MANY_REQUESTS: "An upstream refused the request: too many requests.",
+    HTTPStatus.BAD_GATEWAY: "An upstream is unreachable, failed, or answered with something unexpected.",
+    HTTPStatus.GATEWAY_TIMEOUT: "An upstream was silent for too long.",
+}
+"""Errors of operations that ask an upstream."""
 
 _BODY: Final = "body"
 """Where a client's request is that is the whole body."""
+_CONVERSATION: Final[dict[str, object]] = {"messages": [{"role": "user", "content": "Say hello"}]}
+_GENERATE: Final = {
+    "request_id": "cmpl-7f3a",
+    "token_ids": [151644, 872, 198],
+    "sampling_params": {"max_tokens": 512},
+}
 
 
-def client_lifespan(relay: Relay) -> Callable[[FastAPI], Any]:
+def create_relay_app(
+    models: Models, relay: Relay, *, max_body_bytes: int, observe: Observe | None = None
+) -> FastAPI:
+    """Return the application that derenders and relays.
+
+    Args:
+        models: The models served.
+        relay: Who is asked. Without a render service there are no routes for a client's request by itself.
+        max_body_bytes: Largest request body, and largest answer of an upstream that is no stream.
+        observe: Called with an observation of each request once its answer is complete.
+    """
+    return create_app(
+        models,
+        max_body_bytes=max_body_bytes,
+        operations=_operations(_Serving(models, relay, max_body_bytes)),
+        lifespan=client_lifespan(relay),
+        observe=observe,
+    )
+
+
+def client_lifespan(relay: Relay) -> Callable[[FastAPI], AbstractAsyncContextManager[dict[str, Any]]]:
     """What an application that relays has from its start to its end: one HTTP client."""
 
     @asynccontextmanager
@@ -55,25 +101,40 @@ def client_lifespan(relay: Relay) -> Callable[[FastAPI], Any]:
     return lifespan
 
 
-def add_routes(app: FastAPI, models: Models, relay: Relay, *, max_body_bytes: int) -> None:
-    """Add the routes that relay to an application that has the lifespan of the client.
-
-    Args:
-        app: The application.
-        models: The models served.
-        relay: Who is asked. Without a render service there are no routes for a client's request by itself.
-        max_body_bytes: Largest request body, and largest answer of an upstream that is no stream.
-    """
-    serving = _Serving(models, relay, max_body_bytes)
-
-    def add(path: str, summary: str, answer: Callable[[Request], Awaitable[Response]]) -> None:
-        app.add_api_route(path, answer, methods=["POST"], summary=summary, name=path)
-
-    for path, endpoint in (("/v1/chat/completions", CHAT), ("/v1/completions", COMPLETIONS)):
+def _operations(serving: _Serving) -> Iterator[Operation]:
+    for endpoint, answer, chunk, path, request, messages in (
+        (CHAT, ChatCompletion, ChatCompletionChunk, "/v1/chat/completions", _CONVERSATION, _CONVERSATION),
+        (COMPLETIONS, TextCompletion, TextCompletionChunk, "/v1/completions", {"prompt": "Once"}, {}),
+    ):
         relaying = _Relaying(serving, endpoint)
-        add(f"{path}/derender/relay", f"Generate and derender a {endpoint.name}", relaying.generate_request)
-        if relay.render is not None:
-            add(path, f"Render, generate and derender a {endpoint.name}", relaying.client_request)
+        describe = partial(
+            Operation,
+            method="POST",
+            tag="Relay",
+            answers=(answer,),
+            events=(("message", chunk), ("message", ErrorResponse)),
+            errors={**REQUEST_ERRORS, **UPSTREAM_ERRORS},
+        )
+        streamed = {"generate_request": _GENERATE, endpoint.field: {**messages, "stream": True}}
+        complete = {"generate_request": _GENERATE, **({endpoint.field: messages} if messages else {})}
+        name = endpoint.name.replace(" ", "_")
+        yield describe(
+            path=f"{path}/derender/relay",
+            name=f"relay_{name}",
+            summary=f"Generate and derender a {endpoint.name}",
+            handle=relaying.generate_request,
+            requests=(endpoint.relay_request,),
+            examples={"complete": complete, "streamed": streamed},
+        )
+        if serving.relay.render is not None:
+            yield describe(
+                path=path,
+                name=f"create_{name}",
+                summary=f"Render, generate and derender a {endpoint.name}",
+                handle=relaying.client_request,
+                requests=(endpoint.client_request,),
+                examples={"complete": request, "streamed": {**request, "stream": True}},
+            )
 
 
 class _Serving(NamedTuple):

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from derender.errors import UpstreamNotFound
+from derender.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Relay", "Upstream", "read_upstream", "read_upstreams"]
+    from derender.settings import Settings
+
+__all__ = ["Relay", "Upstream", "read_relay", "read_upstream"]
 
 _NAME: Final = re.compile(r"[\w./:-]{1,100}")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -91,7 +94,41 @@ class Relay:
         )
 
 
-def read_upstreams(text: str, environment: Mapping[str, str]) -> tuple[Upstream, ...]:
+def read_relay(settings: Settings, environment: Mapping[str, str]) -> Relay | None:
+    """Read the relay's settings.
+
+    Args:
+        settings: The settings.
+        environment: Variables that `${NAME}` stands for in the values of headers.
+
+    Returns:
+        The relay; None without `DERENDER_UPSTREAMS`.
+
+    Raises:
+        SettingsError: `DERENDER_UPSTREAMS` or `DERENDER_RENDER_URL` can't be used.
+    """
+    if settings.upstreams is None:
+        if settings.render_url is not None:
+            raise SettingsError("DERENDER_RENDER_URL needs DERENDER_UPSTREAMS, which is not set")
+        return None
+    variable, render = "DERENDER_UPSTREAMS", None
+    try:
+        upstreams = _read_upstreams(settings.upstreams, environment)
+        if settings.render_url is not None:
+            variable = "DERENDER_RENDER_URL"
+            render = read_upstream("render", settings.render_url, environment)
+    except ValueError as error:
+        raise SettingsError(f"{variable}: {error}") from None
+    return Relay(
+        upstreams,
+        render,
+        timeout=settings.upstream_timeout,
+        generation_timeout=settings.generation_timeout,
+        connect_timeout=settings.upstream_connect_timeout,
+    )
+
+
+def _read_upstreams(text: str, environment: Mapping[str, str]) -> tuple[Upstream, ...]:
     """Read a JSON object of names and what `read_upstream` reads.
 
     Args:

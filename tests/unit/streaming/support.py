@@ -22,7 +22,8 @@ from ..support import CHAT, COMPLETIONS, served
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from derender.models.model import ServedModel, ToolCallDeltas
+    from derender.models.model import ServedModel
+    from derender.settings import ToolCallDeltas
 
 ASKED: Final = {CHAT: "chat_request", COMPLETIONS: "completion_request"}
 CREATED: Final = 1_795_967_522
