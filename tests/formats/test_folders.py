@@ -13,7 +13,7 @@ import pytest
 from derender.vocabulary import load
 from layer_compiler import build
 from layer_compiler.formats import FORMATS
-from layer_compiler.tokenizer_files import wanted
+from layer_compiler.model_files.filenames import wanted
 
 from .building import built, refused
 from .files import sentence_piece_folder as model_folder

@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 
 from derender.parsing.names import REASONING_PARSERS, TOOL_CALL_PARSERS
-from layer_compiler.compiling import compile_layer
+from layer_compiler.building.layer import compile_layer
+from layer_compiler.building.models_file import Model
 from layer_compiler.inference import Evidence, Inference, infer, infer_parsers, read_evidence
 from layer_compiler.inference.families import FAMILIES, NAMES, OTHERS
-from layer_compiler.models_file import Model
 
 from ..formats.files import PIECES, model, sentence_piece_folder
 

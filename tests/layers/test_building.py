@@ -12,9 +12,9 @@ import layer_compiler
 from derender.cli import main
 from derender.vocabulary import MAX_LENGTH, VocabularyError, load
 from layer_compiler import BuildError
-from layer_compiler.compiling import compile_layer
-from layer_compiler.models_file import Model
-from layer_compiler.restating import restate
+from layer_compiler.building.layer import compile_layer
+from layer_compiler.building.models_file import Model
+from layer_compiler.building.restating import restate
 
 from ..unit.support import byte_level_tokenizer, write_folder
 

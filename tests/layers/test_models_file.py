@@ -10,7 +10,7 @@ import layer_compiler
 from derender.cli import main
 from derender.settings import default_layer
 from derender.vocabulary import load
-from layer_compiler.models_file import Model, ModelsFileError, read_models
+from layer_compiler.building.models_file import Model, ModelsFileError, read_models
 
 from ..unit.support import byte_level_tokenizer, sentence_piece_tokenizer, write_folder
 

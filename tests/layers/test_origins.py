@@ -15,12 +15,14 @@ from moto import mock_aws
 
 from derender.cli import main
 from derender.vocabulary import load
-from layer_compiler import BuildError, bucket
-from layer_compiler.compiling import compile_layer
-from layer_compiler.hub import ALLOWED, IGNORED
-from layer_compiler.models_file import Model
-from layer_compiler.origins import OriginError, digest_of, kind_of, obtained
-from layer_compiler.tokenizer_files import wanted
+from layer_compiler import BuildError
+from layer_compiler.building.layer import compile_layer
+from layer_compiler.building.models_file import Model
+from layer_compiler.errors import OriginError
+from layer_compiler.model_files.filenames import wanted
+from layer_compiler.sources import s3 as s3_source
+from layer_compiler.sources.hub import ALLOWED, IGNORED
+from layer_compiler.sources.source import digest_of, kind_of, obtained
 
 from ..unit.support import byte_level_tokenizer, write_folder
 from .serving import hub, serving
@@ -177,7 +179,7 @@ def test_a_folder_that_is_closed_is_named_not_the_one_that_is_written_to(
     def closed(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(folder / "config.json"))
 
-    monkeypatch.setattr("layer_compiler.compiling.build", closed)
+    monkeypatch.setattr("layer_compiler.building.layer.build", closed)
     with pytest.raises(BuildError, match="can't be read: Permission denied") as refusal:
         compile_layer([Model(name="a", source=str(folder))], tmp_path / "out")
     assert str(refusal.value).startswith(str(folder))
@@ -343,7 +345,7 @@ def test_what_s3_does_not_give_is_said(uri: str, problem: str) -> None:
 
 
 def test_what_is_too_large_is_not_fetched(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bucket, "MOST_BYTES", 10)
+    monkeypatch.setattr(s3_source, "MOST_BYTES", 10)
     s3.put_object(Bucket="models", Key="a/config.json", Body=b"x" * 6)
     s3.put_object(Bucket="models", Key="a/tokenizer.json", Body=b"x" * 6)
     with pytest.raises(OriginError, match="more than 10 bytes"), obtained("s3://models/a"):

@@ -17,8 +17,8 @@ from moto import mock_aws
 import layer_compiler
 from derender.cli import main
 from derender.vocabulary import load
-from layer_compiler import publishing
-from layer_compiler.archive import archive
+from layer_compiler.publishing import lambda_layer
+from layer_compiler.publishing.archive import archive
 
 from ..unit.support import byte_level_tokenizer, sentence_piece_tokenizer, write_folder
 
@@ -171,7 +171,7 @@ def test_a_dry_run_changes_nothing(
 def test_a_long_description_is_cut(folder: Path, compiled: Path) -> None:
     name = "a" * 190
     layer_compiler.build(compiled / "spm", name, folder)
-    plan = publishing.plan_publishing(folder, "models")
+    plan = lambda_layer.plan_publishing(folder, "models")
     assert len(plan.description) <= 256
     assert plan.description.endswith(f"…; sha256:{plan.archive.digest}")
 
@@ -193,14 +193,14 @@ def test_what_lambda_does_not_take_is_refused(
     problem: str,
 ) -> None:
     if limit:
-        monkeypatch.setattr(publishing, limit, 1000)
+        monkeypatch.setattr(lambda_layer, limit, 1000)
     assert publish(folder, *arguments) == 1
     assert problem in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("aws")
 def test_a_large_archive_goes_through_the_bucket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publishing, "MOST_DIRECT", 1000)
+    monkeypatch.setattr(lambda_layer, "MOST_DIRECT", 1000)
     assert publish(folder, "--bucket", "archives") == 0
     assert len(versions()) == 1
 

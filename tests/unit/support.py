@@ -21,7 +21,7 @@ from derender.logprobs.writer import LogprobWriter
 from derender.models.model import ModelEntry, Models, ServedModel, StateSeal
 from derender.protocol.limits import Limits
 from derender.vocabulary import Manifest, Rule, Vocabulary, dump, load
-from layer_compiler.rules import pieces as own_pieces
+from layer_compiler.formats.decoder import pieces as own_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

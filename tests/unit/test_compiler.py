@@ -854,7 +854,7 @@ def test_special_tokens_that_are_not_skipped_are_noticed(
         return vocabulary
 
     folder = write_folder(tmp_path, SYNTHETIC[name]())
-    monkeypatch.setattr(sys.modules["layer_compiler.build"], "load", broken)
+    monkeypatch.setattr(sys.modules["layer_compiler.building.vocabulary"], "load", broken)
     with pytest.raises(BuildError, match="decode to"):
         build(folder, "tiny", tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []

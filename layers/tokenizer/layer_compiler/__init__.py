@@ -7,7 +7,7 @@ proves on every id, a corpus and random sequences that this decodes as the forma
 then writes.
 """
 
-from .build import Built, build
+from .building.vocabulary import Built, build
 from .errors import BuildError
 
 __all__ = ["BuildError", "Built", "build"]

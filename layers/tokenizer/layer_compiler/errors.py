@@ -9,11 +9,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["BuildError", "build_extra"]
+__all__ = ["BuildError", "OriginError", "build_extra"]
 
 
 class BuildError(ValueError):
     """The tokenizer can't be compiled; nothing was written. The message says what to change."""
+
+
+class OriginError(BuildError):
+    """The tokenizer's files can't be had; one line that says what to change."""
 
 
 @contextmanager

@@ -10,20 +10,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from layer_compiler.configuration import read_configuration
-from layer_compiler.documents import names
 from layer_compiler.errors import BuildError
-from layer_compiler.source import source
-from layer_compiler.tokenizer_files import wanted
+from layer_compiler.model_files.configuration import read_configuration
+from layer_compiler.model_files.filenames import wanted
+from layer_compiler.model_files.reading import names
 
 from . import sentence_piece, tekken, tiktoken_ranks, tokenizer_json
+from .parsed import source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from layer_compiler.configuration import Configuration
-    from layer_compiler.source import Source, Tokens
+    from layer_compiler.model_files.configuration import Configuration
+
+    from .parsed import Source, Tokens
 
 __all__ = ["FORMATS", "Format", "read_folder"]
 

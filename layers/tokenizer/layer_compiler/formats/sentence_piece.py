@@ -18,14 +18,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from derender.vocabulary import MAX_SIZE
-from layer_compiler import documents
-from layer_compiler.configuration import added_tokens, eos_token_id, special_token_ids
 from layer_compiler.errors import BuildError, build_extra
-from layer_compiler.rules import BYTE_TOKEN, sentence_piece
-from layer_compiler.source import Tokens
-from layer_compiler.tokenizer_files import SENTENCE_PIECE, VERSIONED, matching
+from layer_compiler.model_files import reading
+from layer_compiler.model_files.configuration import added_tokens, eos_token_id, special_token_ids
+from layer_compiler.model_files.filenames import SENTENCE_PIECE, VERSIONED, matching
 
+from .decoder import BYTE_TOKEN, sentence_piece
 from .mistral import shown_markers
+from .parsed import Tokens
 from .protobuf import MalformedError, fields, length_delimited, varint
 from .tiktoken_ranks import is_ranks
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from sentencepiece import SentencePieceProcessor
 
-    from layer_compiler.configuration import Configuration, TokenizerConfig
+    from layer_compiler.model_files.configuration import Configuration, TokenizerConfig
 
 __all__ = ["find", "marker_tokens", "read", "version_of"]
 
@@ -166,7 +166,7 @@ def read(path: Path, configuration: Configuration) -> Tokens:
         BuildError: The file is malformed, the library refuses it, or it decodes by no rule.
     """
     config = configuration.tokenizer
-    content = documents.read(path)
+    content = reading.read(path)
     try:
         model = _model(memoryview(content))
     except (MalformedError, UnicodeDecodeError) as error:

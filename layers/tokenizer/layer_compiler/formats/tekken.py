@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from derender.vocabulary import MAX_SIZE
-from layer_compiler import documents
 from layer_compiler.errors import BuildError, build_extra
-from layer_compiler.source import Tokens
-from layer_compiler.tokenizer_files import TEKKEN, matching
+from layer_compiler.model_files import reading
+from layer_compiler.model_files.filenames import TEKKEN, matching
 
 from .byte_pairs import PATTERN, byte_pairs
 from .mistral import shown_markers
+from .parsed import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
-    from layer_compiler.configuration import Configuration
+    from layer_compiler.model_files.configuration import Configuration
 
 __all__ = ["find", "read"]
 
@@ -110,7 +110,7 @@ def read(path: Path, configuration: Configuration) -> Tokens:  # noqa: ARG001
     Raises:
         BuildError: The file is malformed, or of a version that is not known.
     """
-    content = documents.read(path)
+    content = reading.read(path)
     try:
         file = msgspec.json.decode(content, type=File)
     except (ValueError, RecursionError) as error:

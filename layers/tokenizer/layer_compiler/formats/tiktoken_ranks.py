@@ -13,13 +13,13 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from derender.vocabulary import MAX_SIZE
-from layer_compiler import documents
-from layer_compiler.configuration import added_tokens, eos_token_id, special_token_ids
 from layer_compiler.errors import BuildError, build_extra
-from layer_compiler.source import Tokens
-from layer_compiler.tokenizer_files import RANKS, matching
+from layer_compiler.model_files import reading
+from layer_compiler.model_files.configuration import added_tokens, eos_token_id, special_token_ids
+from layer_compiler.model_files.filenames import RANKS, matching
 
 from .byte_pairs import PATTERN, byte_pairs
+from .parsed import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import tiktoken
 
-    from layer_compiler.configuration import Configuration, TokenizerConfig
+    from layer_compiler.model_files.configuration import Configuration, TokenizerConfig
 
 __all__ = ["find", "is_ranks", "read"]
 
@@ -95,7 +95,7 @@ def read(path: Path, configuration: Configuration) -> Tokens:
         BuildError: The file is malformed, or its special tokens are not known.
     """
     config = configuration.tokenizer
-    content = documents.read(path)
+    content = reading.read(path)
     ranks = byte_pairs(path, _entries(path, content))
     special = _special_tokens(path, config, len(ranks))
     named = {rank: token for token, rank in ranks.items()}

@@ -10,17 +10,24 @@ from pydantic import BaseModel
 from tokenizers import Tokenizer
 
 from derender.vocabulary import MAX_SIZE
-from layer_compiler.configuration import AddedToken, TokenId, TokenizerConfig, eos_token_id, special_token_ids
-from layer_compiler.documents import checked, read_object
 from layer_compiler.errors import BuildError
-from layer_compiler.rules import byte_tokens, pieces, rule_of, strips_leading_space
-from layer_compiler.source import Tokens
+from layer_compiler.model_files.configuration import (
+    AddedToken,
+    TokenId,
+    TokenizerConfig,
+    eos_token_id,
+    special_token_ids,
+)
+from layer_compiler.model_files.reading import checked, read_object
+
+from .decoder import byte_tokens, pieces, rule_of, strips_leading_space
+from .parsed import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from layer_compiler.configuration import Configuration
+    from layer_compiler.model_files.configuration import Configuration
 
 __all__ = ["find", "read"]
 

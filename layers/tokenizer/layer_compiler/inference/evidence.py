@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from layer_compiler.documents import names
 from layer_compiler.errors import BuildError
 from layer_compiler.formats import sentence_piece, tekken
-from layer_compiler.tokenizer_files import TEMPLATES, files_read, wanted
+from layer_compiler.model_files.filenames import TEMPLATES, files_read, wanted
+from layer_compiler.model_files.reading import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -15,21 +15,19 @@ import msgspec
 
 from derender.parsing import REASONING_PARSERS, TOOL_CALL_PARSERS
 from derender.vocabulary import SUFFIX
+from layer_compiler.errors import BuildError, OriginError
+from layer_compiler.inference.choice import AUTO, NO_PARSER
+from layer_compiler.sources.hub import COMMIT
+from layer_compiler.sources.source import kind_of
 
-from .errors import BuildError
-from .hub import COMMIT
-from .model_names import NAME, file_name
-from .origins import OriginError, kind_of
+from .names import NAME, file_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-__all__ = ["AUTO", "NO_PARSER", "Model", "ModelsFileError", "check_parsers", "read_models"]
+__all__ = ["Model", "ModelsFileError", "check_parsers", "read_models"]
 
-AUTO: Final = "auto"
-"""The parser that the model's own files tell of."""
-NO_PARSER: Final = "none"
 
 _NAME: Final = re.compile(r"[^\s,=\x00-\x20\x7f]{1,200}")
 """What a setting can list: names are separated by commas, and paired by equals signs."""

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from derender.vocabulary import Manifest
-
-    from .compiling import Compiled
+    from layer_compiler.building.layer import Compiled
 
 __all__ = ["description", "served_names", "shown_table"]
 

@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from derender.vocabulary import MAX_SIZE
-
-from .errors import BuildError
+from layer_compiler.errors import BuildError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from derender.vocabulary import Rule, SourceFormat
-
-    from .configuration import Configuration
+    from layer_compiler.model_files.configuration import Configuration
 
 __all__ = ["Authority", "Source", "Tokens", "source"]
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from derender.decoding.detokenizer import REPLACEMENT, DetokenizerState, detokenize
 from derender.vocabulary import MAX_SIZE
-
-from .corpus import TEXTS
+from layer_compiler.corpus import TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

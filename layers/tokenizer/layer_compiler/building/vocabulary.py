@@ -17,16 +17,16 @@ from derender.vocabulary import (
     fingerprint,
     load,
 )
+from layer_compiler.errors import BuildError
+from layer_compiler.formats import read_folder
 
-from .errors import BuildError
-from .formats import read_folder
-from .model_names import LONGEST_NAME, NAME, check_replaced, file_name
+from .names import LONGEST_NAME, NAME, check_replaced, file_name
 from .proof import Proof, prove
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .source import Source
+    from layer_compiler.formats.parsed import Source
 
 __all__ = ["Built", "build"]
 

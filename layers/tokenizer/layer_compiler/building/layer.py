@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from derender.parsing import ParserError
 from derender.vocabulary import MAX_LENGTH, SUFFIX, VocabularyError, load
+from layer_compiler.errors import BuildError
+from layer_compiler.inference.choice import choose_parsers
+from layer_compiler.sources.source import kind_of, obtained
 
-from .build import build
-from .errors import BuildError
-from .model_names import check_replaced, file_name
-from .origins import kind_of, obtained
-from .parser_choice import choose_parsers
+from .names import check_replaced, file_name
 from .restating import restate
+from .vocabulary import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

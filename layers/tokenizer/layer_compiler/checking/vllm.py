@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeVar
 
 import msgspec
 
-from .checking import Recorded, Tokenized
+from .comparison import Recorded, Tokenized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

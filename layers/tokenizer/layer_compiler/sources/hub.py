@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from .origins import OriginError
-from .tokenizer_files import PATTERNS
+from layer_compiler.errors import OriginError
+from layer_compiler.model_files.filenames import PATTERNS
 
 __all__ = ["ALLOWED", "COMMIT", "IGNORED", "fetch_repository"]
 

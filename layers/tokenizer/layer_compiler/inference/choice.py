@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 from derender.parsing import ParserError, load_parsers
 
-from .inference import infer_parsers
-from .models_file import AUTO, NO_PARSER
+from . import infer_parsers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from derender.vocabulary import Vocabulary
 
-__all__ = ["ParserChoice", "choose_parsers"]
+__all__ = ["AUTO", "NO_PARSER", "ParserChoice", "choose_parsers"]
 
+AUTO: Final = "auto"
+"""The parser that the model's own files tell of."""
+NO_PARSER: Final = "none"
 INFERRED: Final = "inferred"
 
 

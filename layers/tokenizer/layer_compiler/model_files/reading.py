@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from .errors import BuildError
+from layer_compiler.errors import BuildError
 
 if TYPE_CHECKING:
     from pathlib import Path

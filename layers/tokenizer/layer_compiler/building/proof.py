@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from derender.decoding.detokenizer import REPLACEMENT, DetokenizerState, detokenize, start
-
-from .corpus import TEXTS
-from .errors import BuildError
+from layer_compiler.corpus import TEXTS
+from layer_compiler.errors import BuildError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from derender.vocabulary import Vocabulary
-
-    from .source import Authority
+    from layer_compiler.formats.parsed import Authority
 
 __all__ = ["Proof", "prove"]
 

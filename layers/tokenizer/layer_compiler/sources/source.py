@@ -16,13 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from .errors import BuildError
-from .tokenizer_files import files_read
+from layer_compiler.errors import OriginError
+from layer_compiler.model_files.filenames import files_read
+
+from .hub import fetch_repository
+from .s3 import fetch_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Kind", "Origin", "OriginError", "kind_of", "obtained"]
+__all__ = ["Kind", "Origin", "kind_of", "obtained"]
 
 Kind = Literal["folder", "hub", "s3"]
 
@@ -34,10 +37,6 @@ _LONGEST: Final = 4096
 """Characters of a source: a path has no more."""
 _CHARACTERS: Final = 200
 """Of a source that is shown."""
-
-
-class OriginError(BuildError):
-    """The tokenizer's files can't be had; one line that says what to change."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +94,9 @@ def obtained(source: str, revision: str | None = None, *, base: Path = Path()) -
     """
     match kind_of(source, base):
         case "hub":
-            from .hub import fetch_repository
-
             folder, commit = fetch_repository(source, revision)
             yield Origin(folder, source, commit)
         case "s3":
-            from .bucket import fetch_prefix
-
             with tempfile.TemporaryDirectory(prefix="derender-") as work:
                 fetch_prefix(source, Path(work))
                 digest = digest_of(Path(work))

@@ -10,23 +10,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from derender.vocabulary import SUFFIX, VocabularyError, files, load, read_manifest
+from layer_compiler.building.layer import Compiled, check_length, compile_layer
+from layer_compiler.building.models_file import Model, check_parsers, read_models
+from layer_compiler.checking.comparison import check_peer, check_recorded
+from layer_compiler.checking.vllm import PeerError, VllmServer, read_recorded
+from layer_compiler.errors import BuildError
+from layer_compiler.inference.choice import AUTO, NO_PARSER
+from layer_compiler.publishing.lambda_layer import (
+    ARCHITECTURES,
+    PublishError,
+    plan_publishing,
+    publish,
+    published_before,
+)
+from layer_compiler.sources.source import kind_of
 
-from .checking import check_peer, check_recorded
-from .compiling import Compiled, check_length, compile_layer
-from .errors import BuildError
-from .models_file import AUTO, NO_PARSER, Model, check_parsers, read_models
-from .origins import kind_of
-from .peer import PeerError, VllmServer, read_recorded
 from .progress import shown_progress
-from .publishing import ARCHITECTURES, PublishError, plan_publishing, publish, published_before
 from .summary import description, served_names, shown_table
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from .checking import Check
-    from .publishing import Plan, Published
+    from layer_compiler.checking.comparison import Check
+    from layer_compiler.publishing.lambda_layer import Plan, Published
 
 __all__ = ["add_commands"]
 

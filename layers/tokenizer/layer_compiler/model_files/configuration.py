@@ -14,9 +14,9 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from derender.vocabulary import MAX_SIZE
+from layer_compiler.errors import BuildError
 
-from .documents import read_model
-from .errors import BuildError
+from .reading import read_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .origins import OriginError
-from .tokenizer_files import TEMPLATES, wanted
+from layer_compiler.errors import OriginError
+from layer_compiler.model_files.filenames import TEMPLATES, wanted
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from derender.vocabulary import SUFFIX, VocabularyError, read_manifest
-
-from .errors import BuildError
+from layer_compiler.errors import BuildError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,4 @@
+"""Packs a layer and publishes it in AWS.
+
+Imports only derender.
+"""
