@@ -1,79 +1,107 @@
-"""What can be derendered: for each path, JSON that was posted → what it is answered with."""
+"""Endpoints of the OpenAI API: their derender requests, their responses, and what turns one into the other."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .answers.chat import derender_chat
 from .answers.completions import derender_completion
 from .protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
+from .protocol.openai import ChatCompletion, ChatCompletionChunk, TextCompletion, TextCompletionChunk
 from .protocol.reading import read_either
 from .protocol.stream import ChatStreamRequest, CompletionStreamRequest
-from .streaming import derender_chat_stream, derender_completion_stream
+from .streaming import Derendered, chat_generation, completion_generation, derender_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from .models.model import Models, ServedModel
-    from .protocol.base import WireModel
-    from .protocol.stream import StreamRequest
-    from .streaming import Derendered
+    from .streaming import Generation
 
-__all__ = ["ENDPOINTS", "Answer", "CompleteRequest", "Endpoint", "answer", "answer_request"]
+    CompleteRequest = ChatDerenderRequest | CompletionDerenderRequest
+    StreamRequest = ChatStreamRequest | CompletionStreamRequest
+    Response = ChatCompletion | TextCompletion
+    Chunk = ChatCompletionChunk | TextCompletionChunk
 
-CompleteRequest = ChatDerenderRequest | CompletionDerenderRequest
+__all__ = ["CHAT", "COMPLETIONS", "ENDPOINTS", "Answer", "Endpoint", "answer", "answer_request"]
 
 
-class Endpoint(NamedTuple):
-    """What may be posted to a path, and how it is derendered."""
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """An endpoint of the OpenAI API.
+
+    Attributes:
+        path: The path of the OpenAI API.
+        kind: What a response is, in words.
+        client_field: The field of derender requests that holds the client's own request.
+        complete: The derender request with complete generations.
+        response: The response to it.
+        derender: Derenders a complete request: `(request, model, name, created)`.
+        streamed: The derender request with part of a generation.
+        chunk: A chunk of the stream.
+        generation: Prepares to derender a streamed generation: `(model, name, path, client, prompt_tokens)`,
+            with the path to the client's request, for errors.
+    """
 
     path: str
     kind: str
-    """What the answer is."""
+    client_field: str
     complete: type[CompleteRequest]
-    """Complete generations."""
-    derender: Callable[[Any, ServedModel, int], WireModel]
+    response: type[Response]
+    derender: Callable[[Any, ServedModel, str, int], Response]
     streamed: type[StreamRequest]
-    """Some more of a generation."""
-    derender_stream: Callable[[Any, ServedModel, int], Derendered[WireModel]]
+    chunk: type[Chunk]
+    generation: Callable[[ServedModel, str, str, Any, int | None], Generation[Any, Chunk]]
+
+    @property
+    def derender_path(self) -> str:
+        """The path that derender requests are posted to."""
+        return f"{self.path}/derender"
 
 
 class Answer(NamedTuple):
-    """What a request is answered with, and what it was."""
+    """A derender request and the answer to it."""
 
     request: CompleteRequest | StreamRequest
     model: ServedModel
-    content: WireModel | Derendered[WireModel]
-    """The response; of a streamed request its chunks and the state."""
+    content: Response | Derendered[Chunk]
+    """The response to a complete request; chunks and state for a streamed one."""
 
 
 CHAT: Final = Endpoint(
-    "/v1/chat/completions/derender",
-    "chat completion",
-    ChatDerenderRequest,
-    derender_chat,
-    ChatStreamRequest,
-    derender_chat_stream,
+    path="/v1/chat/completions",
+    kind="chat completion",
+    client_field="chat_request",
+    complete=ChatDerenderRequest,
+    response=ChatCompletion,
+    derender=derender_chat,
+    streamed=ChatStreamRequest,
+    chunk=ChatCompletionChunk,
+    generation=chat_generation,
 )
 COMPLETIONS: Final = Endpoint(
-    "/v1/completions/derender",
-    "text completion",
-    CompletionDerenderRequest,
-    derender_completion,
-    CompletionStreamRequest,
-    derender_completion_stream,
+    path="/v1/completions",
+    kind="text completion",
+    client_field="completion_request",
+    complete=CompletionDerenderRequest,
+    response=TextCompletion,
+    derender=derender_completion,
+    streamed=CompletionStreamRequest,
+    chunk=TextCompletionChunk,
+    generation=completion_generation,
 )
-ENDPOINTS: Final[Mapping[str, Endpoint]] = {each.path: each for each in (CHAT, COMPLETIONS)}
-"""Path → what is posted there."""
+ENDPOINTS: Final[Mapping[str, Endpoint]] = {each.derender_path: each for each in (CHAT, COMPLETIONS)}
+"""Endpoints by the path that derender requests are posted to."""
 
 
 def answer(endpoint: Endpoint, models: Models, body: bytes, created: int) -> Answer:
-    """Derender what was posted.
+    """Read a derender request and answer it.
 
     Args:
-        endpoint: Where it was posted.
+        endpoint: The endpoint it was posted to.
         models: The models served.
-        body: JSON.
+        body: The request as JSON.
         created: Unix time in seconds, for the response.
 
     Raises:
@@ -85,18 +113,21 @@ def answer(endpoint: Endpoint, models: Models, body: bytes, created: int) -> Ans
 def answer_request(
     endpoint: Endpoint, models: Models, request: CompleteRequest | StreamRequest, created: int
 ) -> Answer:
-    """Derender a request that was read.
+    """Answer a derender request.
 
     Args:
-        endpoint: Where it was posted.
+        endpoint: The endpoint it was posted to.
         models: The models served.
-        request: One of the endpoint's.
+        request: The request, one of the endpoint's two.
         created: Unix time in seconds, for the response.
 
     Raises:
         DerenderError: The request can't be answered.
     """
-    model = models.find(request.model, request.client_model)
-    if isinstance(request, endpoint.streamed):
-        return Answer(request, model, endpoint.derender_stream(request, model, created))
-    return Answer(request, model, endpoint.derender(request, model, created))
+    client = request.client
+    model, name = models.find(request.model, client.model if client else None)
+    if isinstance(request, endpoint.complete):
+        return Answer(request, model, endpoint.derender(request, model, name, created))
+    assert isinstance(request, endpoint.streamed)
+    generation = endpoint.generation(model, name, endpoint.client_field, client, request.prompt_tokens)
+    return Answer(request, model, derender_chunks(generation, request, created))

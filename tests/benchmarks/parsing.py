@@ -98,7 +98,7 @@ def _handler(environment: dict[str, str]) -> Any:
 
 
 def _model(environment: dict[str, str]) -> ServedModel:
-    return load_models(Settings.from_environment(environment)).find(None)
+    return load_models(Settings.from_environment(environment)).find(None).model
 
 
 def _parser(*, whole_calls: bool) -> tuple[ServedModel, Parser]:

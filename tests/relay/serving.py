@@ -152,7 +152,7 @@ class Qwen3:
 @cache
 def qwen3() -> Qwen3:
     """The encoder of the bundled vocabulary."""
-    vocabulary = load_models(Settings.from_environment({})).find(None).vocabulary
+    vocabulary = load_models(Settings.from_environment({})).find(None).model.vocabulary
     manifest = vocabulary.manifest
     ids = {vocabulary.pieces[token_id]: token_id for token_id in reversed(range(manifest.named))}
     markers = b"|".join(re.escape(vocabulary.pieces[token_id]) for token_id in manifest.added_token_ids)

@@ -79,17 +79,16 @@ def layer(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("default", ["", *SEVERAL])
 @pytest.mark.parametrize("name", SEVERAL)
 def test_a_request_is_of_the_model_that_it_names(layer: Path, name: str, default: str) -> None:
-    model = models_of(layer, model=default).find(name)
-    assert model.vocabulary.manifest.name == name
-    assert model.name(name) == name
+    model, answered = models_of(layer, model=default).find(name)
+    assert model.vocabulary.manifest.name == answered == name
     assert [model.vocabulary.pieces[token_id] for token_id in range(3)] == PIECES[name]
 
 
 @pytest.mark.parametrize("requested", [None, ""])
 @pytest.mark.parametrize("default", SEVERAL)
 def test_a_request_that_names_none_is_of_the_default(layer: Path, default: str, requested: str | None) -> None:
-    model = models_of(layer, model=default).find(requested)
-    assert model.vocabulary.manifest.name == model.name(requested) == default
+    model, name = models_of(layer, model=default).find(requested)
+    assert model.vocabulary.manifest.name == name == default
 
 
 @pytest.mark.parametrize("requested", [None, ""])
@@ -116,8 +115,8 @@ def test_without_a_default_a_request_has_to_name_one(layer: Path, requested: str
 def test_the_model_of_the_clients_own_request_counts_where_the_request_names_none(
     layer: Path, requested: str | None, client: object, expected: str
 ) -> None:
-    model = models_of(layer, model="alpha").find(requested, client)
-    assert model.vocabulary.manifest.name == expected
+    model, name = models_of(layer, model="alpha").find(requested, client)
+    assert model.vocabulary.manifest.name == name == expected
 
 
 @pytest.mark.parametrize("requested", ["delta", "Alpha", "beta", " alpha"])
@@ -134,7 +133,7 @@ def test_of_very_many_names_some_are_listed(tmp_path: Path) -> None:
         with pytest.raises(error, match=r"model-18, model-19, and 5 more\.$") as refusal:
             models.find(requested)
         assert len(refusal.value.message) < 500
-    assert models.find("model-24").vocabulary.manifest.name == "model-24"
+    assert models.find("model-24").model.vocabulary.manifest.name == "model-24"
 
 
 # --- names ----------------------------------------------------------------------------------------------------
@@ -161,10 +160,10 @@ def test_other_names_come_before_a_models_own(
     assert listed == {root: (*others, root) for root, others in expected.items()}
     for root, names in listed.items():
         for name in names:
-            model = models.find(name)
-            assert (model.vocabulary.manifest.name, model.names) == (root, names)
+            model, answered = models.find(name)
+            assert (model.vocabulary.manifest.name, model.names, answered) == (root, names, name)
     if default:
-        assert models.find(None).name(None) == listed[default][0]
+        assert models.find(None).name == listed[default][0]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +176,7 @@ def test_a_model_that_is_alone_has_the_given_names_only(
     write(tmp_path, "alpha")
     models = models_of(tmp_path, served_model_name=served)
     assert names_of(models) == {"alpha": expected}
-    assert models.find(None).name(None) == expected[0]
+    assert models.find(None).name == expected[0]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +236,7 @@ def test_a_parser_is_the_default_models_or_that_of_the_one_it_is_said_of(
     kinds = {"tool_call_parser": "tools", "reasoning_parser": "reasoning"}
     found = []
     for name in SEVERAL:
-        parsers = models.find(name).parsers
+        parsers = models.find(name).model.parsers
         found.append(parsers and getattr(parsers, kinds[variable]))
     alone = {
         parser: getattr(models_of_one(tmp_path / "one", variable, parser), kinds[variable])
@@ -250,7 +249,7 @@ def models_of_one(folder: Path, variable: str, parser: str) -> Any:
     """The parsers of a model that is alone."""
     folder.mkdir(exist_ok=True)
     write(folder, "alpha")
-    return models_of(folder, **{variable: parser}).find(None).parsers
+    return models_of(folder, **{variable: parser}).find(None).model.parsers
 
 
 @pytest.mark.parametrize("variable", ["tool_call_parser", "reasoning_parser"])
@@ -281,7 +280,7 @@ def test_a_parser_that_does_not_exist_ends_the_start_whichever_model_names_it(
         f"DERENDER_{variable.upper()} is auto and the layer names 'of-another-version' for gamma"
     )
     models = models_of(layer, model="alpha", **{variable: "gamma=none"})
-    assert models.find("gamma").parsers is None
+    assert models.find("gamma").model.parsers is None
 
 
 @pytest.mark.parametrize(
@@ -328,8 +327,8 @@ def test_a_model_is_mapped_once_and_only_the_default_at_start(
     monkeypatch.setattr(layer_module, "load", mapping)
     models = models_of(tmp_path, model=default)
     assert mapped == [file_of(tmp_path, name) for name in at_start]
-    found = {name: models.find(name) for name in names}
-    assert all(models.find(name) is model for name, model in found.items())
+    found = {name: models.find(name).model for name in names}
+    assert all(models.find(name).model is model for name, model in found.items())
     assert sorted(mapped) == sorted(file_of(tmp_path, name) for name in names)
 
 
@@ -354,7 +353,7 @@ def test_a_damaged_vocabulary_is_an_error_of_requests_to_its_model(
         assert "checksum" in line
         assert "\n" not in line
         assert (record.name, record.levelno, record.exc_info) == ("derender", logging.ERROR, None)
-        assert models.find("alpha").vocabulary.pieces[0] == b"a"
+        assert models.find("alpha").model.vocabulary.pieces[0] == b"a"
 
 
 def test_parsers_that_dont_go_together_are_an_error_of_requests_to_their_model(
@@ -366,7 +365,7 @@ def test_parsers_that_dont_go_together_are_an_error_of_requests_to_their_model(
         models.find("gamma")
     assert "gamma" in caplog.text
     assert "openai" in caplog.text
-    assert models.find("alpha").parsers is None
+    assert models.find("alpha").model.parsers is None
 
 
 @pytest.mark.parametrize("default", ["", "gamma", "alpha"])
@@ -430,6 +429,31 @@ def test_a_request_is_answered_with_its_models_text_and_name(
         answer = client.post(path, asked(path, model))
         assert (answer.status, answer.json["model"], text_of(answer.choice)) == (200, name, text)
     assert client.post(path, asked(path, "delta")).status == 404
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
+def test_a_request_is_answered_with_the_name_in_the_clients_own_request(
+    layer: Path, event_loop: asyncio.AbstractEventLoop, path: str, stream: bool
+) -> None:
+    models = models_of(layer, model="alpha", served_model_name="a, b, c=gamma")
+    client = client_of(models, event_loop)
+    field = "chat_request" if path == CHAT else "completion_request"
+    for model, own, name in (
+        (None, "a", "a"),
+        (None, "b", "b"),
+        ("", "b", "b"),
+        (None, "alpha", "alpha"),
+        (None, "c", "c"),
+        ("a", "b", "a"),
+        (None, "a gateway's own", "a"),
+    ):
+        request = asked(path, model)
+        if stream:
+            request = {"model": model, "stream": True, "generate_chunk": generated([0])}
+        answer = client.post(path, {**request, field: {"model": own}})
+        assert answer.status == 200
+        assert (answer.json["chunk"] if stream else answer.json)["model"] == name
 
 
 @pytest.mark.parametrize("path", [CHAT, COMPLETIONS])

@@ -34,7 +34,7 @@ def layer(tmp_path: Path) -> Path:
 
 def only(settings: Settings) -> ServedModel:
     """The model of requests that name none."""
-    return load_models(settings).find(None)
+    return load_models(settings).find(None).model
 
 
 def one_line(error: pytest.ExceptionInfo[SettingsError]) -> str:

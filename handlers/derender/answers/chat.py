@@ -19,20 +19,20 @@ __all__ = ["derender_chat"]
 
 
 def derender_chat(
-    request: ChatDerenderRequest, model: ServedModel, created: int, *, unseen_stops: bool = False
+    request: ChatDerenderRequest, model: ServedModel, name: str, created: int, *, unseen_stops: bool = False
 ) -> ChatCompletion:
     """Derender a complete generation for a chat client.
 
     Args:
         request: The generate response and the client's request.
         model: The model served.
+        name: The name to answer with.
         created: Unix time in seconds, for the response.
         unseen_stops: Whether the engine could not see stop strings (`decode_choices`).
 
     Raises:
         DerenderError: The request can't be answered.
     """
-    name = model.name(request.model)
     parsers = model.parsers
     client = check_chat_request("chat_request", request.chat_request, parsers)
     response = request.generate_response

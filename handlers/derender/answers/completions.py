@@ -30,13 +30,19 @@ T = TypeVar("T")
 
 
 def derender_completion(
-    request: CompletionDerenderRequest, model: ServedModel, created: int, *, unseen_stops: bool = False
+    request: CompletionDerenderRequest,
+    model: ServedModel,
+    name: str,
+    created: int,
+    *,
+    unseen_stops: bool = False,
 ) -> TextCompletion:
     """Derender complete generations, one for each prompt, for a completions client.
 
     Args:
         request: The generate responses and the client's request.
         model: The model served.
+        name: The name to answer with.
         created: Unix time in seconds, for the response.
         unseen_stops: Whether the engine could not see stop strings (`decode_choices`).
 
@@ -46,7 +52,6 @@ def derender_completion(
     responses, client = request.generate_responses, request.completion_request or CompletionRequest()
     prompts = _one_each("prompt_token_ids", request.prompt_token_ids, responses) or [None] * len(responses)
     prompt_tokens = _one_each("prompt_tokens", request.prompt_tokens, responses) or []
-    name = model.name(request.model)
     if not responses:
         raise BadRequest("generate_responses must not be empty", param="generate_responses")
     check_count("generate_responses", len(responses), model.limits)

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from fastapi import Request, Response
 
 from derender import __version__
 from derender.endpoints import CHAT, COMPLETIONS, answer
-from derender.protocol.openai import (
-    ChatCompletion,
-    ChatCompletionChunk,
-    Model,
-    ModelList,
-    TextCompletion,
-    TextCompletionChunk,
-    Version,
-)
+from derender.protocol.openai import Model, ModelList, Version
 from derender.protocol.stream import (
     ChatChunk,
     ChatChunks,
@@ -38,8 +30,7 @@ from .sse import DONE, EVENT_STREAM, event
 if TYPE_CHECKING:
     from derender.endpoints import Answer, Endpoint
     from derender.models.model import Models
-
-    from .operation import Event
+    from derender.protocol.base import WireModel
 
 __all__ = ["core_operations"]
 
@@ -66,10 +57,7 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
     """
 
     def derender(
-        endpoint: Endpoint,
-        answers: tuple[Any, ...],
-        chunk: type[ChatCompletionChunk | TextCompletionChunk],
-        examples: dict[str, object],
+        endpoint: Endpoint, streamed: tuple[type[WireModel], ...], examples: dict[str, object]
     ) -> Operation:
         async def handle(request: Request) -> Response:
             body = await read_body(request, max_body_bytes)
@@ -77,17 +65,16 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
             note(request.scope, lambda: answer_facts(answered))
             return _derendered(request, answered)
 
-        events: tuple[Event, ...] = (("message", chunk), (STATE, StreamState))
         return Operation(
-            path=endpoint.path,
+            path=endpoint.derender_path,
             method="POST",
             name=f"derender_{endpoint.kind.replace(' ', '_')}",
             tag="Derender",
             summary=f"Derender a {endpoint.kind}",
             handle=handle,
             requests=(endpoint.complete, endpoint.streamed),
-            answers=answers,
-            events=events,
+            answers=(endpoint.response, *streamed),
+            events=(("message", endpoint.chunk), (STATE, StreamState)),
             examples=examples,
             errors=REQUEST_ERRORS,
         )
@@ -107,8 +94,7 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
     return [
         derender(
             CHAT,
-            (ChatCompletion, ChatChunk, ChatChunks),
-            ChatCompletionChunk,
+            (ChatChunk, ChatChunks),
             {
                 "complete": {"generate_response": _GENERATED, "prompt_tokens": 7, **_CLIENT},
                 "streamed": {**_STREAMED, **_CLIENT},
@@ -116,8 +102,7 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
         ),
         derender(
             COMPLETIONS,
-            (TextCompletion, CompletionChunk, CompletionChunks),
-            TextCompletionChunk,
+            (CompletionChunk, CompletionChunks),
             {
                 "complete": {"generate_responses": [_GENERATED], "prompt_tokens": [7]},
                 "streamed": _STREAMED,

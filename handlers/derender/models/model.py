@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from derender.errors import BadRequest, ModelNotFound
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from derender.settings import ToolCallDeltas
     from derender.vocabulary import Vocabulary
 
-__all__ = ["ModelEntry", "Models", "ServedModel", "StateSeal"]
+__all__ = ["ModelEntry", "Models", "RequestedModel", "ServedModel", "StateSeal"]
 
 MOST_LISTED: Final = 20
 """Names that an error lists."""
@@ -60,18 +60,6 @@ class ServedModel:
     seal: StateSeal
     tool_call_deltas: ToolCallDeltas = "fragments"
 
-    def name(self, requested: str | None) -> str:
-        """The name to answer with.
-
-        Raises:
-            ModelNotFound: The request names another model.
-        """
-        if not requested:
-            return self.names[0]
-        if requested not in self.names:
-            raise _not_found(requested, self.names)
-        return requested
-
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
@@ -88,6 +76,14 @@ class ModelEntry:
     root: str
     max_model_len: int
     load: Callable[[], ServedModel]
+
+
+class RequestedModel(NamedTuple):
+    """The model that a request means."""
+
+    model: ServedModel
+    name: str
+    """The name to answer with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,25 +103,25 @@ class Models:
         """All names that requests may use."""
         return [name for entry in self.entries for name in entry.names]
 
-    def find(self, requested: str | None, client: object = None) -> ServedModel:
-        """The model that a request means.
+    def find(self, requested: str | None, client: object = None) -> RequestedModel:
+        """Find the model that a request means.
 
         Args:
-            requested: What the request calls it, if it names one.
-            client: What the client's own request calls it. That counts where the request names none, and not
-                where there is no such model: a gateway may have names of its own.
+            requested: The name in the request, if it has one.
+            client: The name in the client's own request. It counts if the request has none, unless no model has
+                this name: a gateway may have names of its own.
 
         Raises:
-            ModelNotFound: There is none of that name.
-            BadRequest: It names none, and there is no default.
-            InternalError: It can't be loaded.
+            ModelNotFound: No model has the requested name.
+            BadRequest: The request names no model, and there is no default.
+            InternalError: The model can't be loaded.
         """
         if not requested and client in self.names:
             requested = str(client)
         if requested:
             for entry in self.entries:
                 if requested in entry.names:
-                    return entry.load()
+                    return RequestedModel(entry.load(), requested)
             raise _not_found(requested, self.names)
         if self.default is None:
             raise BadRequest(
@@ -133,7 +129,7 @@ class Models:
                 f"Valid names: {_listed(self.names)}.",
                 param="model",
             )
-        return self.default.load()
+        return RequestedModel(self.default.load(), self.default.names[0])
 
 
 def _not_found(requested: str, names: Sequence[str]) -> ModelNotFound:

@@ -182,9 +182,9 @@ class ChatDerenderRequest(WireModel):
     )
 
     @property
-    def client_model(self) -> Json:
-        """What the client calls the model."""
-        return self.chat_request and self.chat_request.model
+    def client(self) -> ChatRequest | None:
+        """The request that the client sent."""
+        return self.chat_request
 
 
 class CompletionDerenderRequest(WireModel):
@@ -206,6 +206,6 @@ class CompletionDerenderRequest(WireModel):
     )
 
     @property
-    def client_model(self) -> Json:
-        """What the client calls the model."""
-        return self.completion_request and self.completion_request.model
+    def client(self) -> CompletionRequest | None:
+        """The request that the client sent."""
+        return self.completion_request

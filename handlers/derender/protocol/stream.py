@@ -7,8 +7,8 @@ from typing import Literal, Self
 from pydantic import ConfigDict, Field, NonNegativeInt, model_validator
 from pydantic_core import PydanticCustomError
 
-from .base import Json, TokenCount, WireModel
-from .derender import ChatRequest, CompletionRequest
+from .base import TokenCount, WireModel
+from .derender import ChatRequest, ClientRequest, CompletionRequest
 from .generate import GenerateChunk
 from .openai import ChatCompletionChunk, TextCompletionChunk
 
@@ -69,8 +69,8 @@ class StreamRequest(WireModel):
     )
 
     @property
-    def client_model(self) -> Json:
-        """What the client calls the model."""
+    def client(self) -> ClientRequest | None:
+        """The request that the client sent."""
         return None
 
     @property
@@ -95,9 +95,9 @@ class ChatStreamRequest(StreamRequest):
     )
 
     @property
-    def client_model(self) -> Json:
-        """What the client calls the model."""
-        return self.chat_request and self.chat_request.model
+    def client(self) -> ChatRequest | None:
+        """The request that the client sent."""
+        return self.chat_request
 
 
 class CompletionStreamRequest(StreamRequest):
@@ -108,9 +108,9 @@ class CompletionStreamRequest(StreamRequest):
     )
 
     @property
-    def client_model(self) -> Json:
-        """What the client calls the model."""
-        return self.completion_request and self.completion_request.model
+    def client(self) -> CompletionRequest | None:
+        """The request that the client sent."""
+        return self.completion_request
 
 
 class ChatChunk(WireModel):

@@ -90,24 +90,22 @@ def _check_completion(path: str, client: ClientCompletionRequest | None, _: Serv
 def _chat_answer(whole: Whole) -> ChatCompletion:
     ((prompt,), (response,)) = whole.prompts, whole.responses
     request = ChatDerenderRequest(
-        model=whole.name,
         generate_response=response,
         prompt_tokens=len(prompt.token_ids),
         prompt_token_ids=list(prompt.token_ids),
         chat_request=whole.client,
     )
-    return derender_chat(request, whole.model, whole.created, unseen_stops=True)
+    return derender_chat(request, whole.model, whole.name, whole.created, unseen_stops=True)
 
 
 def _completion_answer(whole: Whole) -> TextCompletion:
     request = CompletionDerenderRequest(
-        model=whole.name,
         generate_responses=list(whole.responses),
         prompt_tokens=[len(prompt.token_ids) for prompt in whole.prompts],
         prompt_token_ids=[list(prompt.token_ids) for prompt in whole.prompts],
         completion_request=whole.client,
     )
-    return derender_completion(request, whole.model, whole.created, unseen_stops=True)
+    return derender_completion(request, whole.model, whole.name, whole.created, unseen_stops=True)
 
 
 CHAT: Final = Endpoint(

@@ -169,9 +169,8 @@ class _Relaying:
         models, relay, limit = self.serving
         body = read(self.endpoint.relay_request, await read_body(request, limit))
         client = body.client or self.endpoint.client_request()
-        named = body.model or client.model
-        model = models.find(named)
-        asked = _Asked(client, self.endpoint.field, model, model.name(named), relay.upstream(body.upstream))
+        model, name = models.find(body.model or client.model)
+        asked = _Asked(client, self.endpoint.field, model, name, relay.upstream(body.upstream))
         self.endpoint.check(asked.path, body.client, model)
         prompts = _prompts([body.generate_request], client, "generate_request", model.limits)
 
@@ -185,8 +184,8 @@ class _Relaying:
         models, relay, limit = self.serving
         body = await read_body(request, limit)
         client = read(self.endpoint.client_request, body)
-        model = models.find(client.model)
-        asked = _Asked(client, _BODY, model, model.name(client.model), relay.upstream(None))
+        model, name = models.find(client.model)
+        asked = _Asked(client, _BODY, model, name, relay.upstream(None))
         self.endpoint.check(_BODY, client, model)
         check_count("n", client.n, model.limits)
         asking = self._asking(request, asked)

@@ -1,13 +1,8 @@
 """Streams: generate chunks → chunks of OpenAI responses, with a state that is a value."""
 
-from .chat import chat_generation, derender_chat_stream
-from .completions import completion_generation, derender_completion_stream
-from .requests import Derendered
+from .chat import chat_generation
+from .completions import completion_generation
+from .generation import Generation
+from .requests import Derendered, derender_chunks
 
-__all__ = [
-    "Derendered",
-    "chat_generation",
-    "completion_generation",
-    "derender_chat_stream",
-    "derender_completion_stream",
-]
+__all__ = ["Derendered", "Generation", "chat_generation", "completion_generation", "derender_chunks"]

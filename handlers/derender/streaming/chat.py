@@ -24,7 +24,6 @@ from derender.protocol.openai import (
 
 from .decoding import decode_chunk, shown_columns
 from .generation import Generation
-from .requests import derender_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,32 +31,12 @@ if TYPE_CHECKING:
     from derender.models.model import ServedModel
     from derender.parsing import Event
     from derender.protocol.generate import ChunkChoice, GenerateChunk
-    from derender.protocol.stream import ChatStreamRequest
 
     from .decoding import DecodedChunk
     from .generation import CheckedChunk
-    from .requests import Derendered
     from .state import ChoiceState, GenerationState
 
-__all__ = ["ChatGeneration", "chat_generation", "derender_chat_stream"]
-
-
-def derender_chat_stream(
-    request: ChatStreamRequest, model: ServedModel, created: int
-) -> Derendered[ChatCompletionChunk]:
-    """Derender some more of a generation for a chat client.
-
-    Args:
-        request: The generate chunks, the state, and the client's request.
-        model: The model served.
-        created: Unix time in seconds, for the first chunk.
-
-    Raises:
-        DerenderError: The request can't be answered.
-    """
-    name, client = model.name(request.model), request.chat_request
-    generation = chat_generation(model, name, "chat_request", client, request.prompt_tokens)
-    return derender_chunks(generation, request, created)
+__all__ = ["ChatGeneration", "chat_generation"]
 
 
 def chat_generation(

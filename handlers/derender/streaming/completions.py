@@ -12,36 +12,15 @@ from derender.protocol.openai import CompletionChunkChoice, TextCompletionChunk
 
 from .decoding import decode_chunk, shown_columns
 from .generation import Generation
-from .requests import derender_chunks
 
 if TYPE_CHECKING:
     from derender.models.model import ServedModel
     from derender.protocol.generate import ChunkChoice, GenerateChunk
-    from derender.protocol.stream import CompletionStreamRequest
 
     from .generation import CheckedChunk
-    from .requests import Derendered
     from .state import ChoiceState, GenerationState
 
-__all__ = ["CompletionGeneration", "completion_generation", "derender_completion_stream"]
-
-
-def derender_completion_stream(
-    request: CompletionStreamRequest, model: ServedModel, created: int
-) -> Derendered[TextCompletionChunk]:
-    """Derender some more of a generation for a completions client.
-
-    Args:
-        request: The generate chunks, the state, and the client's request.
-        model: The model served.
-        created: Unix time in seconds, for the first chunk.
-
-    Raises:
-        DerenderError: The request can't be answered.
-    """
-    name, client = model.name(request.model), request.completion_request
-    generation = completion_generation(model, name, "completion_request", client, request.prompt_tokens)
-    return derender_chunks(generation, request, created)
+__all__ = ["CompletionGeneration", "completion_generation"]
 
 
 def completion_generation(

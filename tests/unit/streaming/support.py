@@ -6,18 +6,14 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from derender.answers.chat import derender_chat
-from derender.answers.completions import derender_completion
+from derender.endpoints import ENDPOINTS, answer
 from derender.errors import DerenderError
 from derender.parsing import load_parsers
-from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
-from derender.protocol.reading import read_either
-from derender.protocol.stream import ChatStreamRequest, CompletionStreamRequest
 from derender.protocol.writing import dumps
-from derender.streaming import derender_chat_stream, derender_completion_stream
+from derender.streaming import Derendered
 
 from ..parsing.support import encoded, markers_of, with_markers
-from ..support import CHAT, COMPLETIONS, served
+from ..support import CHAT, COMPLETIONS, alone, served
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,31 +52,18 @@ class Local:
 
     def post(self, path: str, body: object) -> tuple[int, Any]:
         """The status and the parsed body."""
-        content = json.dumps(body).encode()
-        answered: object
         try:
-            if path == CHAT:
-                chat = read_either(ChatDerenderRequest, ChatStreamRequest, content)
-                if isinstance(chat, ChatDerenderRequest):
-                    answered = derender_chat(chat, self.model, CREATED)
-                else:
-                    answered = _answer(derender_chat_stream(chat, self.model, CREATED), chat.generate_chunks)
-            else:
-                text = read_either(CompletionDerenderRequest, CompletionStreamRequest, content)
-                if isinstance(text, CompletionDerenderRequest):
-                    answered = derender_completion(text, self.model, CREATED)
-                else:
-                    derendered = derender_completion_stream(text, self.model, CREATED)
-                    answered = _answer(derendered, text.generate_chunks)
+            request, _, content = answer(ENDPOINTS[path], alone(self.model), json.dumps(body).encode(), CREATED)
         except DerenderError as error:
             return error.status, error.message
-        return 200, json.loads(dumps(answered))
-
-
-def _answer(derendered: Any, several: object) -> dict[str, Any]:
-    if several is None:
-        return {"chunk": derendered.chunks[0], "stream_state": derendered.state}
-    return {"chunks": derendered.chunks, "stream_state": derendered.state}
+        if not isinstance(content, Derendered):
+            return 200, json.loads(dumps(content))
+        chunks = (
+            {"chunks": content.chunks}
+            if getattr(request, "generate_chunks", None)
+            else {"chunk": content.chunks[0]}
+        )
+        return 200, json.loads(dumps({**chunks, "stream_state": content.state}))
 
 
 def parsing(deltas: ToolCallDeltas = "fragments") -> ServedModel:

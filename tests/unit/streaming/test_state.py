@@ -103,7 +103,7 @@ def test_models_differ_where_they_are_served_in_another_way() -> None:
         dataclasses.replace(settings, tool_call_parser="none"),
         dataclasses.replace(settings, reasoning_parser="deepseek_r1"),
     ]
-    assert len({load_models(each).find(None).seal.model for each in ways}) == len(ways)
+    assert len({load_models(each).find(None).model.seal.model for each in ways}) == len(ways)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_keys_are_read_from_the_settings() -> None:
     settings = Settings.from_environment({"DERENDER_STATE_KEY": f" {KEY.decode()} , {OLD.decode()},"})
     assert settings.state_keys == (KEY.decode(), OLD.decode())
     assert KEY.decode() not in repr(settings)
-    assert load_models(settings).find(None).seal.keys == (KEY, OLD)
+    assert load_models(settings).find(None).model.seal.keys == (KEY, OLD)
     with pytest.raises(SettingsError, match=r"DERENDER_STATE_KEY.*16") as raised:
         Settings.from_environment({"DERENDER_STATE_KEY": "short"})
     assert "short" not in str(raised.value).replace("shorter", "")
