@@ -1,60 +1,46 @@
-"""The batch function: a step of a job, as the state machine asks for it."""
+"""The batch function: does the step of a job that the state machine asks for (docs/batch.md)."""
 
-import gc
+from lambda_runtime.boot import start  # before all others: it turns the garbage collector off
 
-# As in api.py: what start-up makes stays for good.
-gc.disable()
+# isort: split
+from typing import Any, Final, Protocol
 
-import os  # noqa: E402
-import sys  # noqa: E402
-from typing import Any, Final, Protocol  # noqa: E402
-
-from msgspec.structs import asdict  # noqa: E402
-
-from derender.batch import Worker, run_step  # noqa: E402
-from derender.batch.s3 import connect  # noqa: E402
-from derender.models.layer import load_models  # noqa: E402
-from derender.settings import Settings, SettingsError  # noqa: E402
-from observability import begin_invocation, configure_logging, observe_batch  # noqa: E402
+from derender.batch import Worker, run_step
+from derender.batch.s3 import connect
+from derender.telemetry.observer import Observer
+from lambda_runtime.invocation import begin_invocation
 
 SPARE_MILLISECONDS: Final = 60_000
-"""What is left of an invocation when no other piece is begun. One takes seconds."""
+"""Time left of an invocation in which no further piece is begun. A piece takes seconds."""
 
 
 class Context(Protocol):
-    """What Lambda says of an invocation."""
+    """Lambda's context of an invocation."""
+
+    aws_request_id: str
 
     def get_remaining_time_in_millis(self) -> int:
-        """How long it may still take."""
+        """Return the milliseconds until the invocation times out."""
 
 
-try:
-    configure_logging("batch")
-    settings = Settings.from_environment(os.environ)
-    models = load_models(settings)
-except SettingsError as error:
-    sys.exit(f"derender: {error}")
-
-store = connect()
-worker = Worker(
-    store,
-    models,
-    max_body_bytes=settings.max_body_bytes,
-    max_sequences=settings.max_sequences,
-    references=lambda: store,
-)
+with start("batch") as (settings, models):
+    observer = Observer("batch")
+    store = connect()
+    worker = Worker(
+        store,
+        models,
+        max_body_bytes=settings.max_body_bytes,
+        max_sequences=settings.max_sequences,
+        references=lambda: store,
+    )
 
 
 def handler(event: object, context: Context) -> dict[str, Any]:
-    """Do a step of a job (derender/batch/README.md)."""
-    begin_invocation(event, context)
+    """Do a step of a job. What it raises tells the state machine whether to retry."""
+    begin_invocation(context.aws_request_id)
     return run_step(
         event,
         worker,
         is_late=lambda: context.get_remaining_time_in_millis() < SPARE_MILLISECONDS,
-        observe=lambda counts: observe_batch(asdict(counts)),
+        observe=observer.report_lines,
     )
-
-
-gc.freeze()
-gc.enable()

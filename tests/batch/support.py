@@ -22,9 +22,9 @@ from derender.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from derender.batch.records import Counts
     from derender.batch.stores import Store
     from derender.models.model import Models
+    from derender.telemetry.tally import Tally
 
 CHAT: Final = "/v1/chat/completions/derender"
 COMPLETIONS: Final = "/v1/completions/derender"
@@ -128,13 +128,13 @@ def worker(
     )
 
 
-def derender(with_: Worker, of: Job, *, is_late: Callable[[], bool] = lambda: False) -> list[Counts]:
+def derender(with_: Worker, of: Job, *, is_late: Callable[[], bool] = lambda: False) -> list[Tally]:
     """Do all parts of a job.
 
     Returns:
         What was told of each piece.
     """
-    told: list[Counts] = []
+    told: list[Tally] = []
     for start in of.starts:
         place: int | None = start
         while place is not None:

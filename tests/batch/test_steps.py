@@ -19,8 +19,8 @@ from .support import BUCKET, CREATED, Bucket, Death, Memory, conclude, derender,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from derender.batch.records import Counts
     from derender.batch.stores import Store
+    from derender.telemetry.tally import Tally
 
 INPUT = f"s3://{BUCKET}/in.jsonl"
 OUTPUT = f"s3://{BUCKET}/out/"
@@ -28,7 +28,7 @@ STARTED = "2026-01-02T03:04:05.678Z"
 PLAN = {"step": "plan", "input": INPUT, "output": OUTPUT, "id": "job-1", "started": STARTED}
 
 
-def step(bucket: Bucket, event: object, *, is_late: bool = False, told: list[Counts] | None = None) -> Any:
+def step(bucket: Bucket, event: object, *, is_late: bool = False, told: list[Tally] | None = None) -> Any:
     """Do a step; what it is answered with went through JSON, as in AWS."""
     observe = (lambda _: None) if told is None else told.append
     answer = run_step(event, worker(bucket.store), is_late=lambda: is_late, observe=observe)
@@ -135,7 +135,7 @@ def test_a_part_begins_in_the_input(bucket: Bucket, start: int) -> None:
 def test_a_part_is_derendered_in_pieces(bucket: Bucket, pieces: int) -> None:
     bucket.put("in.jsonl", b"".join([*lines(6), b"x\n", *lines(2)]))
     planned = step(bucket, PLAN)
-    told: list[Counts] = []
+    told: list[Tally] = []
     assert step(bucket, {"step": "derender", "job": planned["job"], "start": 0}, told=told) == {"next": None}
     second, third = (sum(map(len, [*lines(6), b"x\n", *lines(2)][:number])) for number in (pieces, 2 * pieces))
     assert sorted(bucket.objects()) == [
@@ -165,7 +165,7 @@ def test_a_part_that_takes_too_long_is_gone_on_with(bucket: Bucket, pieces: int)
     event = {"step": "derender", "job": step(bucket, PLAN)["job"], "start": 0}
     (length,) = {len(each) for each in lines(1)}
     for reached in (pieces * length, 2 * pieces * length, None):
-        told: list[Counts] = []
+        told: list[Tally] = []
         assert step(bucket, event, is_late=True, told=told) == {"next": reached}
         assert len(told) == 1
         event["start"] = reached
@@ -312,7 +312,7 @@ def test_a_worker_may_die_once_at_any_call(step: Callable[[Store, Job], object])
 
 def test_an_observer_is_told_of_each_line_once(bucket: Bucket, pieces: int) -> None:
     of = bucket.job(b"".join(lines(5 * pieces)))
-    told: list[Counts] = []
+    told: list[Tally] = []
 
     def do() -> None:
         derender_part(worker(bucket.store), of, 0, is_late=lambda: False, observe=told.append)

@@ -25,7 +25,7 @@ from derender.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from derender.batch.records import Counts
+    from derender.telemetry.tally import Tally
 
 __all__ = ["rows"]
 
@@ -86,7 +86,7 @@ def _workers(settings: Settings, source: Path, workers: int) -> float:
     """Generations a second from the end of the first part on."""
     done: list[tuple[float, int]] = []
 
-    def advance(_: int, counts: Counts) -> None:
+    def advance(_: int, counts: Tally) -> None:
         if counts.failed:
             raise SystemExit(f"a batch failed with {counts.failed}")
         done.append((time.perf_counter(), counts.completed))

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from awslambdaric.lambda_runtime_marshaller import LambdaMarshaller  # type: ignore[import-untyped]
+from fastapi import FastAPI
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derender.http.compression import accepts_gzip
-from lambda_runtime.payload import MAX_RESPONSE, answer_event, response_size, writes_ascii
+from lambda_runtime.http_handler import HttpHandler
+from lambda_runtime.response_size import MAX_RESPONSE, response_size, writes_ascii
 
 from ..benchmarks.runtime import CHAT, Runtime, http_event
 from ..in_process import started
@@ -62,8 +64,9 @@ def written(response: dict[str, Any], runtime: str) -> bytes:
 
 def answered(response: dict[str, Any], runtime: str = UNESCAPED) -> dict[str, Any]:
     """What is returned where the adapter returns a response."""
-    ascii_only = writes_ascii({"AWS_EXECUTION_ENV": runtime})
-    return answer_event(lambda *_: response, {}, None, ascii_only=ascii_only)
+    handler = HttpHandler(lambda _: FastAPI(), lambda _: None, {"AWS_EXECUTION_ENV": runtime})
+    handler._adapter = lambda *_: response  # type: ignore[assignment]
+    return handler({}, None)
 
 
 def error_in(response: dict[str, Any]) -> dict[str, Any]:
@@ -158,7 +161,7 @@ def test_other_headers_stay_and_those_of_the_body_do_not() -> None:
 
 
 def test_a_small_answer_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("lambda_runtime.payload.response_size")
+    monkeypatch.delattr("lambda_runtime.response_size.response_size")
     small = response_of("\N{GRINNING FACE}" * 256 * 1024)
     assert answered(small) is small
     assert len(written(small, ESCAPED)) < MAX_RESPONSE

@@ -17,10 +17,10 @@ import httpx
 import pytest
 from mangum import Mangum
 
-import observability
 from derender.http.app import create_app
 from derender.models.layer import load_models
 from derender.settings import Settings
+from derender.telemetry.log_lines import INVOCATION
 from derender.telemetry.request_ids import REQUEST_ID
 
 from ..benchmarks.runtime import HANDLERS
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from derender.models.model import Models
-    from derender.telemetry.observation import Observation, Observe
+    from derender.telemetry.observation import AnswerFacts, Observation, Observe
+    from derender.telemetry.tally import Tally
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +51,7 @@ def _logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def _no_invocation() -> None:
     """No invocation of another test goes on."""
     REQUEST_ID.set(None)
-    observability.INVOCATION.set(observability.Invocation())
+    INVOCATION.set({})
 
 
 @dataclass
@@ -68,6 +69,16 @@ class Observed:
         wait_until(lambda: bool(self.all))
         (observation,) = self.all
         return observation
+
+    @property
+    def answer(self) -> AnswerFacts:
+        """The facts about the only answer so far."""
+        return self.only.answer
+
+    @property
+    def tally(self) -> Tally:
+        """The tally of the only answer so far."""
+        return self.answer.tally
 
 
 @cache

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import boto3
 from moto import mock_aws
 
-import observability
-from observability import configure_logging, observe_batch
+from derender.telemetry.observer import Observer
 
 from ..benchmarks.runtime import CHAT, Runtime, http_event
 from ..in_process import load_function
@@ -173,7 +172,7 @@ def test_no_record_holds_anything(
 ) -> None:
     """Nor does it where other handlers get the records."""
     caplog.set_level(logging.DEBUG)
-    observer = observability.Observer("api", DEBUG)
+    observer = Observer("api", DEBUG)
     function = client(loop, observer)
     for posted in POSTED:
         function.send(posted.path, posted.body, method=posted.method, headers=posted.headers)
@@ -303,13 +302,5 @@ def test_the_batch_function_tells_nothing(
     out, err = capfd.readouterr()
     assert done["counts"]["total"] == len(lines)
     assert done["counts"]["completed"] > 0
-    nothing_is_seen(out, lines=1)
-    assert err == ""
-
-
-def test_counts_of_a_batch_tell_nothing_else(capfd: pytest.CaptureFixture[str]) -> None:
-    configure_logging("batch", DEBUG)
-    observe_batch({"requests": 1, "failed": {"invalid_json_line": 1}, "custom_ids": [CANARY], CANARY: CANARY})
-    out, err = capfd.readouterr()
     nothing_is_seen(out, lines=1)
     assert err == ""

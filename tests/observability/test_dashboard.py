@@ -6,6 +6,7 @@ dashboard and the alarms read.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import statistics
@@ -20,9 +21,10 @@ import pytest
 from cfnlint import api as cfn_lint  # type: ignore[import-untyped]
 from moto import mock_aws
 
-from derender.telemetry.observation import Observation
+from derender.telemetry.metrics import METRICS, NAMESPACE
+from derender.telemetry.observation import AnswerFacts, Observation
+from derender.telemetry.tally import Tally
 from derender.vocabulary import dump
-from observability import NAMESPACE, OUTCOMES, UNITS
 
 from ..benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event
 from ..relay.serving import PROMPT, RELAY, chunks_of, generate_request
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SERVICE: Final = "stack"
+NAMES: Final = {metric.name for metric in METRICS.values()}
 EVERYTHING: Final = {
     "Service": SERVICE,
     "ApiFunctionName": "stack-api",
@@ -74,7 +77,7 @@ def chat(text: str, finish_reason: str, adds: dict[str, float], **fields: Any) -
 
 API: Final[list[Asked]] = [
     *(
-        chat(text, reason, {OUTCOMES[outcome]: count for outcome, count in outcomes.items()})
+        chat(text, reason, {METRICS[outcome].name: count for outcome, count in outcomes.items()})
         for text, reason, outcomes in OUTPUTS.values()
     ),
     Asked(
@@ -130,13 +133,13 @@ RELAYED: Final[list[Asked]] = [
     relayed({"ServerErrors": 1, "InternalError": 1}, model="broken"),
 ]
 """Of the relay."""
-BATCH: Final = {
-    "requests": 100,
-    "failed": {"InternalError": 1, "invalid_json_line": 4, "BadRequest": 5},
-    "prompt_tokens": 700,
-    "completion_tokens": 500,
-    "candidates": 10_000,
-}
+BATCH: Final = Tally(
+    requests=100,
+    failed={"InternalError": 1, "invalid_json_line": 4, "BadRequest": 5},
+    prompt_tokens=700,
+    completion_tokens=500,
+    candidates=10_000,
+)
 BATCH_ADDS: Final = {
     "Requests": 100,
     "ClientErrors": 9,
@@ -145,7 +148,7 @@ BATCH_ADDS: Final = {
     "CompletionTokens": 500,
     "Candidates": 10_000,
     "ColdStarts": 1,
-    **BATCH["failed"],  # type: ignore[dict-item]
+    **BATCH.failed,
 }
 
 
@@ -224,7 +227,12 @@ def made(layer: Path) -> Iterator[Made]:
         of_relay = written(os.pread(log.fileno(), 1 << 20, 0).decode())
     values["relay", "RequestBytes"] = [len(response.request.content) for response in responses]
     values["relay", "ResponseBytes"] = [len(response.content) for response in responses]
-    batch = f"from observability import *; configure_logging('batch'); observe_batch({BATCH})"
+    batch = (
+        "from derender.telemetry.log_lines import configure_logging\n"
+        "from derender.telemetry.observer import Observer\n"
+        "from derender.telemetry.tally import Tally\n"
+        f"configure_logging('batch')\nObserver('batch').report_lines({BATCH})\n"
+    )
     done = subprocess.run(
         [sys.executable, "-c", batch],
         env={**environment, "PYTHONPATH": str(HANDLERS)},
@@ -288,7 +296,7 @@ def test_what_is_found_has_the_value_that_the_requests_make(made: Made, search: 
     functions = [search.terms["Function"]] if "Function" in search.terms else list(made.sums)
     wanted = {search.terms["MetricName"]}
     if "Error" in search.names:
-        wanted = {name for function in functions for name in made.sums[function] if name not in UNITS}
+        wanted = {name for function in functions for name in made.sums[function] if name not in NAMES}
     assert found == {
         (function, name): count
         for function in functions
@@ -300,7 +308,7 @@ def test_what_is_found_has_the_value_that_the_requests_make(made: Made, search: 
 
 def test_nothing_is_sent_that_nobody_reads(made: Made) -> None:
     sent = made.store.metrics()
-    assert {metric.name for metric in sent} == UNITS.keys()
+    assert {metric.name for metric in sent} == NAMES
     read = {reading.metric for reading in OWN}
     assert [
         metric for metric in sent if metric not in read and not any(each.finds(metric) for each in SEARCHES)
@@ -401,6 +409,7 @@ def test_widgets_lie_beside_each_other(parameters: dict[str, str]) -> None:
 
 def test_all_is_documented() -> None:
     documentation = (INFRA / "OBSERVABILITY.md").read_text(encoding="utf-8")
-    fields = [*vars(Observation)["__slots__"], "duration_ms", "cold_start", "function_request_id"]
-    for name in (*UNITS, *alarms(EVERYTHING), *fields):
-        assert f"`{name}`" in documentation or name == "seconds", name
+    fields = {field.name for kind in (Observation, AnswerFacts) for field in dataclasses.fields(kind)}
+    fields = (fields - {"seconds", "answer", "tally"}) | {*Tally.__struct_fields__, "duration_ms", "cold_start"}
+    for name in (*NAMES, *alarms(EVERYTHING), *fields, "function_request_id"):
+        assert f"`{name}`" in documentation, name

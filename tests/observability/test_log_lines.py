@@ -7,25 +7,27 @@ import json
 import logging
 import warnings
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-import observability
 from derender.errors import BadRequest
 from derender.settings import SettingsError
 from derender.telemetry.faults import log_unexpected
-from derender.telemetry.observation import CLIENT_LEFT, OTHER, Observation
+from derender.telemetry.log_lines import configure_logging
+from derender.telemetry.observation import CLIENT_LEFT, OTHER, AnswerFacts, Observation
+from derender.telemetry.observer import Observer
 from derender.telemetry.request_ids import REQUEST_ID
-from observability import Observer, begin_invocation, behind_adapter, configure_logging, observe_batch
+from derender.telemetry.tally import Tally
+from lambda_runtime.invocation import begin_invocation
+from lambda_runtime.web_adapter import WebAdapter
 
 from ..benchmarks.runtime import CHAT, Runtime, http_event
 from ..in_process import started
 from .conftest import generated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from starlette.types import Message, Receive, Scope, Send
 
@@ -40,13 +42,12 @@ DERENDERED: Final = Observation(
     request_bytes=100,
     response_bytes=200,
     request_id="request-1",
-    completion_id="generate-1",
-    model="Qwen3",
-    prompt_tokens=7,
-    completion_tokens=5,
-    choices=2,
-    parsers=("hermes", "qwen3"),
-    outcomes={"text": 1, "cut": 1},
+    answer=AnswerFacts(
+        completion_id="generate-1",
+        model="Qwen3",
+        parsers=("hermes", "qwen3"),
+        tally=Tally(prompt_tokens=7, completion_tokens=5, choices=2, outcomes={"text": 1, "cut": 1}),
+    ),
 )
 REFUSED: Final = Observation(
     endpoint=CHAT,
@@ -105,7 +106,7 @@ def test_the_level_is_a_setting(lines: Lines, setting: str, written: list[str]) 
 
 
 def test_a_level_that_there_is_not() -> None:
-    with pytest.raises(SettingsError, match=r"^DERENDER_LOG_LEVEL is 'LOUD'; it may be DEBUG, INFO, "):
+    with pytest.raises(SettingsError, match=r"^DERENDER_LOG_LEVEL must be one of DEBUG, INFO, "):
         configure_logging("api", {"DERENDER_LOG_LEVEL": "loud"})
 
 
@@ -114,7 +115,7 @@ def test_a_bad_level_stops_the_start_with_one_line() -> None:
         with pytest.raises(RuntimeError, match="does not answer"):
             function.invoke(http_event(CHAT, "{}"))
         logs = function.logs
-    assert logs.count("derender: DERENDER_LOG_LEVEL is 'LOUD'") == 1
+    assert logs.count("derender: DERENDER_LOG_LEVEL must be one of DEBUG") == 1
     assert "Traceback" not in logs
 
 
@@ -211,9 +212,7 @@ def test_each_line_of_a_request_has_its_id(lines: Lines) -> None:
 def test_an_invocation_has_an_id_and_a_trace(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = "1-5759e988-bd862e3fe1be46a994272793"
     monkeypatch.setenv("_X_AMZN_TRACE_ID", f"Root={trace};Parent=53995c3f42cd8ad8;Sampled=1")
-    begin_invocation(
-        {"requestContext": {"requestId": "gateway-1"}}, SimpleNamespace(aws_request_id="invoked-1")
-    )
+    begin_invocation("invoked-1", request_context={"requestId": "gateway-1"})
     logger.error("x")
     (line,) = lines()
     assert (line["request_id"], line["function_request_id"]) == ("gateway-1", "invoked-1")
@@ -221,12 +220,10 @@ def test_an_invocation_has_an_id_and_a_trace(lines: Lines, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("_configured")
-@pytest.mark.parametrize(
-    "event", [None, [], {}, {"requestContext": None}, {"requestContext": {"requestId": "two words"}}]
-)
-def test_an_event_may_be_of_any_form(lines: Lines, event: object) -> None:
-    begin_invocation({"requestContext": {"requestId": "before"}}, SimpleNamespace(aws_request_id="before"))
-    begin_invocation(event, None)
+@pytest.mark.parametrize("request_context", [None, [], {}, {"requestId": None}, {"requestId": "two words"}])
+def test_a_request_context_may_be_of_any_form(lines: Lines, request_context: object) -> None:
+    begin_invocation("before", request_context={"requestId": "before"})
+    begin_invocation(None, request_context=request_context)
     logger.error("x")
     (line,) = lines()
     assert line.keys().isdisjoint({"request_id", "function_request_id"})
@@ -245,7 +242,7 @@ def behind(headers: dict[str, str]) -> None:
         return
 
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-    asyncio.run(behind_adapter(app)({"type": "http", "headers": raw}, nothing, nobody))  # type: ignore[arg-type]
+    asyncio.run(WebAdapter(app)({"type": "http", "headers": raw}, nothing, nobody))
 
 
 @pytest.mark.usefixtures("_configured")
@@ -456,52 +453,40 @@ def test_metrics_are_sent_at_every_level(lines: Lines) -> None:
 
 @pytest.mark.usefixtures("_configured")
 def test_an_observation_that_cannot_be_told_is_nobodys_concern(lines: Lines) -> None:
-    observe(replace(DERENDERED, outcomes={"quixotic": 1}), DERENDER_SERVICE="stack")
+    tally = Tally(outcomes={"quixotic": 1})  # type: ignore[dict-item]
+    observe(replace(DERENDERED, answer=AnswerFacts(tally=tally)), DERENDER_SERVICE="stack")
     *_, line = lines()
     assert "unexpected KeyError" in line["message"]
     assert "quixotic" not in json.dumps(line)
 
 
-@pytest.fixture
-def _batch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("DERENDER_SERVICE", "stack")
-    configure_logging("batch")
-    observability._batch_observer.cache_clear()
-    yield
-    observability._batch_observer.cache_clear()
+def observe_batch(*tallies: Tally) -> None:
+    observer = Observer("batch", {"DERENDER_SERVICE": "stack"})
+    for tally in tallies:
+        observer.report_lines(tally)
 
 
-@pytest.mark.usefixtures("_batch")
+@pytest.mark.usefixtures("_configured")
 def test_a_batch(lines: Lines) -> None:
-    counts = {
-        "requests": 1000,
-        "completed": 995,
-        "failed": {"InternalError": 1, "invalid_json_line": 4},
-        "prompt_tokens": 7000,
-        "completion_tokens": 5000,
-        "candidates": 0,
-    }
-    observe_batch(counts)
-    observe_batch({})
-    line, totals, *errors, empty = lines()
+    failed = {"InternalError": 1, "invalid_json_line": 4}
+    observe_batch(Tally(requests=1000, failed=failed, prompt_tokens=7000, completion_tokens=5000), Tally())
+    line, totals, error, empty = lines()
     assert (line["message"], line["level"], line["requests"]) == ("batch", "INFO", 1000)
-    assert line["failed"] == counts["failed"]
+    assert line["failed"] == failed
     expected = {"Requests": 1000, "PromptTokens": 7000, "CompletionTokens": 5000, "ColdStarts": 1}
-    expected |= {"ClientErrors": 4, "ServerErrors": 1}
+    expected |= {"ClientErrors": 4, "ServerErrors": 1, "Errors": 1}
     assert {name: value for name, value in totals.items() if name != "_aws"} == {
         "Service": "stack",
         "Function": "batch",
+        "Error": "InternalError",
         **expected,
     }
-    assert [(each["Error"], each["Errors"]) for each in errors] == [
-        ("InternalError", 1),
-        ("invalid_json_line", 4),
-    ]
+    assert (error["Error"], error["Errors"]) == ("invalid_json_line", 4)
     assert "_aws" not in empty
 
 
-@pytest.mark.usefixtures("_batch")
+@pytest.mark.usefixtures("_configured")
 def test_a_batch_that_cannot_be_told_is_nobodys_concern(lines: Lines) -> None:
-    observe_batch({"failed": {"kind": "quixotic"}})
-    (line,) = lines()
+    observe_batch(Tally(failed={"kind": "quixotic"}))  # type: ignore[dict-item]
+    *_, line = lines()
     assert "unexpected TypeError" in line["message"]

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import pytest
 
 from derender.http.observing import follow
@@ -49,7 +50,11 @@ OUTPUTS: Final[dict[str, tuple[str, str, dict[str, int]]]] = {
 def said(observation: Observation) -> dict[str, Any]:
     """What an observation says, without what is nothing, and without how long it took."""
     assert observation.seconds > 0
-    return {name: value for name, value in asdict(observation).items() if value and name != "seconds"}
+    request, answer = asdict(observation), asdict(observation.answer)
+    fields = {**request, **answer, **msgspec.structs.asdict(observation.answer.tally)}
+    return {
+        name: value for name, value in fields.items() if value and name not in ("seconds", "answer", "tally")
+    }
 
 
 def output(text: str) -> list[int]:
@@ -105,19 +110,19 @@ def test_what_the_parser_made_of_a_choice(
 ) -> None:
     response = generated(output(text), finish_reason=finish_reason)
     assert api.chat({"generate_response": response, "chat_request": {"tools": TOOLS}}).status == 200
-    assert observed.only.outcomes == outcomes
+    assert observed.tally.outcomes == outcomes
 
 
 def test_reasoning_that_the_client_does_not_get_is_no_answer(api: Client, observed: Observed) -> None:
     response = generated(output("<think>\nwell\n</think>"))
     api.chat({"generate_response": response, "chat_request": {"include_reasoning": False}})
-    assert observed.only.outcomes == {"unanswered": 1}
+    assert observed.tally.outcomes == {"unanswered": 1}
 
 
 def test_without_parsers_nothing_is_parsed(loop: asyncio.AbstractEventLoop, observed: Observed) -> None:
     plain = client(loop, observed, tool_call_parser="none", reasoning_parser="none")
     assert plain.chat({"generate_response": generated(output(CALL))}).status == 200
-    assert (observed.only.parsers, observed.only.outcomes) == ((), {})
+    assert (observed.answer.parsers, observed.tally.outcomes) == ((), {})
 
 
 # --- streams --------------------------------------------------------------------------------------------------
@@ -149,14 +154,14 @@ def test_the_parts_of_a_stream_add_up_to_the_whole(
             }
         )
         state = answer.json["stream_state"]
-        assert observed.all[-1].state_bytes == len(state["data"])
+        assert observed.all[-1].answer.tally.state_bytes == len(state["data"])
     parts = observed.all
-    assert {part.streamed for part in parts} == {True}
-    assert {part.completion_id for part in parts} == {"generate-1"}
-    assert sum(part.prompt_tokens for part in parts) == 7
-    assert sum(part.completion_tokens for part in parts) == len(token_ids)
-    assert sum(part.choices for part in parts) == 1
-    added = sum((Counter(part.outcomes) for part in parts), Counter())
+    assert {part.answer.streamed for part in parts} == {True}
+    assert {part.answer.completion_id for part in parts} == {"generate-1"}
+    assert sum(part.answer.tally.prompt_tokens for part in parts) == 7
+    assert sum(part.answer.tally.completion_tokens for part in parts) == len(token_ids)
+    assert sum(part.answer.tally.choices for part in parts) == 1
+    added = sum((Counter(part.answer.tally.outcomes) for part in parts), Counter())
     # A marker that is shown counts with each part that shows one.
     assert (added.pop("markup", 0) > 0) == ("markup" in outcomes)
     assert added == {name: count for name, count in outcomes.items() if name != "markup"}
@@ -165,7 +170,11 @@ def test_the_parts_of_a_stream_add_up_to_the_whole(
 def test_a_streamed_completion(api: Client, observed: Observed) -> None:
     chunk = {"request_id": "c", "choices": [{"index": 0, "token_ids": output("one"), "finish_reason": "stop"}]}
     assert api.completions({"stream": True, "generate_chunk": chunk}).status == 200
-    assert (observed.only.streamed, observed.only.choices, observed.only.outcomes) == (True, 1, {})
+    assert (
+        observed.answer.streamed,
+        observed.tally.choices,
+        observed.tally.outcomes,
+    ) == (True, 1, {})
 
 
 # --- what is no success ---------------------------------------------------------------------------------------
@@ -188,7 +197,7 @@ def test_an_error_has_a_kind(
 ) -> None:
     assert api.send(path, body).status == status
     told = observed.only
-    assert (told.status, told.error, told.model) == (status, error, None)
+    assert (told.status, told.error, observed.answer.model) == (status, error, None)
     assert told.endpoint == (OTHER if path == "/v1/nothing" else path)
 
 
@@ -237,7 +246,7 @@ def test_an_observer_that_fails_is_nobodys_concern(
 def test_facts_that_fail_are_nobodys_concern(
     api: Client, observed: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("derender.http.routes.answer_facts", lambda _: 1 / 0)
+    monkeypatch.setattr("derender.http.routes.describe_answer", lambda _: 1 / 0)
     assert api.chat({"generate_response": generated(output("one")), "chat_request": {}}).status == 200
     assert observed.all == []
 
@@ -245,7 +254,7 @@ def test_facts_that_fail_are_nobodys_concern(
 def test_without_an_observer_nothing_is_gathered(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("derender.http.routes.answer_facts", lambda _: 1 / 0)
+    monkeypatch.setattr("derender.http.routes.describe_answer", lambda _: 1 / 0)
     answer = client(loop, None).chat({"generate_response": generated(output("one")), "chat_request": {}})
     assert answer.status == 200
     assert "x-request-id" in answer.headers
@@ -354,4 +363,4 @@ def test_what_stands_before_the_application_may_give_the_id(api: Client, observe
 def test_an_answers_own_id_is_told_only_if_it_is_harmless(api: Client, observed: Observed, name: str) -> None:
     response = {**generated(output("one")), "request_id": name}
     assert api.chat({"generate_response": response, "chat_request": {}}).json["id"] == name
-    assert observed.only.completion_id is None
+    assert observed.answer.completion_id is None

@@ -76,10 +76,12 @@ def test_a_complete_answer(relay: RelayServer, upstream: UpstreamServer, observe
     upstream.replies(answer(generated(OUTPUT, OUTPUT[:1])))
     asking = asked(streamed=False, n=2)
     assert relay.post(CHAT + RELAY, asking).status_code == 200
-    told = observed.only
-    assert (told.streamed, told.choices, told.model) == (False, 2, "Qwen3")
-    assert (told.prompt_tokens, told.completion_tokens) == (len(PROMPT), len(OUTPUT) + 1)
-    assert told.outcomes == {"tool_calls": 1, "text": 1}
+    assert (observed.answer.streamed, observed.tally.choices, observed.answer.model) == (False, 2, "Qwen3")
+    assert (observed.tally.prompt_tokens, observed.tally.completion_tokens) == (
+        len(PROMPT),
+        len(OUTPUT) + 1,
+    )
+    assert observed.tally.outcomes == {"tool_calls": 1, "text": 1}
 
 
 def test_several_prompts_are_one_request(
@@ -91,22 +93,25 @@ def test_several_prompts_are_one_request(
     )
     relay.stream(COMPLETIONS, {"prompt": ["a", "b", "c"], "stream": True})
     told = observed.only
-    assert (told.endpoint, told.completion_id, told.choices) == (COMPLETIONS, "cmpl-0", 3)
-    assert (told.prompt_tokens, told.completion_tokens) == (3 * len(PROMPT), 3 * len(CUT))
-    assert (told.parsers, told.outcomes) == ((), {})
+    assert (told.endpoint, observed.answer.completion_id, observed.tally.choices) == (COMPLETIONS, "cmpl-0", 3)
+    assert (observed.tally.prompt_tokens, observed.tally.completion_tokens) == (
+        3 * len(PROMPT),
+        3 * len(CUT),
+    )
+    assert (observed.answer.parsers, observed.tally.outcomes) == ((), {})
 
 
 def test_several_choices_of_a_chat(relay: RelayServer, upstream: UpstreamServer, observed: Observed) -> None:
     choices = [*chunks_of(OUTPUT, index=0), *chunks_of(CUT, index=1, finish_reason="length")]
     upstream.replies(stream(choices))
     relay.stream(CHAT + RELAY, asked(n=2))
-    assert observed.only.outcomes == {"tool_calls": 1, "cut": 1}
+    assert observed.tally.outcomes == {"tool_calls": 1, "cut": 1}
 
 
 def test_a_stop_string_ends_a_choice(relay: RelayServer, upstream: UpstreamServer, observed: Observed) -> None:
     upstream.replies(Reply([*map(sse, chunks_of(qwen3().encode("one two three four"))), Hang]))
     relay.stream(CHAT + RELAY, asked(stop=["three"]))
-    assert (observed.only.choices, observed.only.outcomes) == (1, {"text": 1})
+    assert (observed.tally.choices, observed.tally.outcomes) == (1, {"text": 1})
 
 
 FAULTS: Final[dict[str, tuple[Reply, int, str]]] = {
@@ -132,8 +137,12 @@ def test_a_fault_upstream_has_a_kind(
     relay.post(CHAT + RELAY, asked())
     told = observed.only
     assert (told.status, told.error) == (status, error)
-    assert (told.model, told.streamed, told.prompt_tokens) == ("Qwen3", True, len(PROMPT))
-    assert (told.choices, told.outcomes) == (0, {})
+    assert (observed.answer.model, observed.answer.streamed, observed.tally.prompt_tokens) == (
+        "Qwen3",
+        True,
+        len(PROMPT),
+    )
+    assert (observed.tally.choices, observed.tally.outcomes) == (0, {})
 
 
 @pytest.mark.parametrize(
@@ -146,14 +155,14 @@ def test_a_fault_of_a_complete_answer(
     upstream.replies(reply)
     assert relay.post(CHAT + RELAY, asked(streamed=False)).status_code == 502
     told = observed.only
-    assert (told.error, told.model, told.prompt_tokens) == (error, "Qwen3", len(PROMPT))
-    assert (told.streamed, told.choices) == (False, 0)
+    assert (told.error, observed.answer.model, observed.tally.prompt_tokens) == (error, "Qwen3", len(PROMPT))
+    assert (observed.answer.streamed, observed.tally.choices) == (False, 0)
 
 
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_server_that_is_not_there(relay: RelayServer, observed: Observed, *, streamed: bool) -> None:
     assert relay.post(CHAT + RELAY, asked(upstream="gone", streamed=streamed)).status_code == 502
-    assert (observed.only.error, observed.only.model) == ("UpstreamUnreachable", "Qwen3")
+    assert (observed.only.error, observed.answer.model) == ("UpstreamUnreachable", "Qwen3")
 
 
 @pytest.mark.usefixtures("upstream")
@@ -173,8 +182,8 @@ def test_a_client_that_leaves(
             assert b"data: " in connection.recv(1 << 16)
         upstream.wait_for(1)
     told = observed.only
-    assert (told.status, told.error, told.streamed) == (CLIENT_LEFT, "ClientLeft", streamed)
-    assert told.model == "Qwen3"
+    assert (told.status, told.error, observed.answer.streamed) == (CLIENT_LEFT, "ClientLeft", streamed)
+    assert observed.answer.model == "Qwen3"
     wait_until(upstream.asked[0].cancelled.is_set)
 
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from derender.telemetry.tally import NOTHING, Tally
+
 from .ahead import AHEAD, AT_ONCE, map_ahead
 from .custom_ids import custom_ids
 from .errors import BatchError
 from .job import Job
-from .outputs import as_duplicate, key_of, tokens_of
-from .records import Counts, Extent, damaged, read_record
+from .outputs import as_duplicate, key_of, tally_of
+from .records import Extent, damaged, read_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -48,7 +50,7 @@ class Pieces(NamedTuple):
     """All of a job."""
 
     pieces: list[Settled]
-    counts: Counts
+    counts: Tally
 
 
 class ObjectLines(msgspec.Struct, frozen=True):
@@ -126,7 +128,7 @@ def settle(store: Store, job: Job) -> Pieces:
         BatchError: Some of the input is in no piece, or in two; or a piece is not as it was written.
         StoreError: Something can't be read or written.
     """
-    pieces, counts, at = list[Settled](), Counts(), 0
+    pieces, counts, at = list[Settled](), NOTHING, 0
     with TemporaryDirectory() as folder, custom_ids(Path(folder)) as used:
         for record in _records(store, job):
             if record.start != at:
@@ -134,7 +136,7 @@ def settle(store: Store, job: Job) -> Pieces:
             at = record.end
             piece, changed = _settle(store, job, record, used)
             pieces.append(piece)
-            counts += record.counts + changed
+            counts += record.tally + changed
     if at != job.size:
         raise _miscut(at, job.size)
     return Pieces(pieces, counts)
@@ -162,7 +164,7 @@ def join(store: Store, pieces: Iterable[Held], name: str) -> Extent:
     return Extent(size, sum(piece.extent.lines for piece in filled))
 
 
-def manifest(job: Job, counts: Counts, results: list[ObjectLines], errors: ObjectLines | None) -> Manifest:
+def manifest(job: Job, counts: Tally, results: list[ObjectLines], errors: ObjectLines | None) -> Manifest:
     """The manifest of a job."""
     failed = sum(counts.failed.values())
     prompt, completion = counts.prompt_tokens, counts.completion_tokens
@@ -194,7 +196,7 @@ def _record(store: Store, job: Job, name: str) -> Record | None:
     return record
 
 
-def _settle(store: Store, job: Job, record: Record, used: CustomIds) -> tuple[Settled, Counts]:
+def _settle(store: Store, job: Job, record: Record, used: CustomIds) -> tuple[Settled, Tally]:
     """A piece, and what its counts change by."""
     results = Held(job.results_name(record.start), record.results)
     errors = Held(job.errors_name(record.start), record.errors)
@@ -202,13 +204,12 @@ def _settle(store: Store, job: Job, record: Record, used: CustomIds) -> tuple[Se
     answered = _lines(store, results) if offsets else {}
     repeated = {key: line for key, line in answered.items() if key in offsets}
     if not repeated:
-        return Settled(results, errors), Counts()
-    tokens = [tokens_of(line) for line in repeated.values()]
-    changed = Counts(
-        completed=-len(repeated),
+        return Settled(results, errors), NOTHING
+    answers = sum((tally_of(line) for line in repeated.values()), NOTHING)
+    changed = Tally(
         failed={"duplicate_custom_id": len(repeated)},
-        prompt_tokens=-sum(each.prompt for each in tokens),
-        completion_tokens=-sum(each.completion for each in tokens),
+        prompt_tokens=-answers.prompt_tokens,
+        completion_tokens=-answers.completion_tokens,
     )
     kept = {key: line for key, line in answered.items() if key not in repeated}
     duplicates = {key: as_duplicate(job, offsets[key], line) for key, line in repeated.items()}

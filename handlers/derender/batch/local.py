@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from derender import __version__
 from derender.models.layer import load_models
 from derender.protocol.json_errors import JSON_ERRORS
+from derender.telemetry.tally import NOTHING
 from derender.vocabulary import files, read_manifest
 
 from .errors import BatchError
@@ -29,7 +30,6 @@ from .finish import ObjectLines, join, manifest, settle
 from .folder import FileStore
 from .job import Job, plan
 from .part import Worker, derender_part
-from .records import Counts
 from .stores import NotFound
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from derender.settings import Settings
+    from derender.telemetry.tally import Tally
 
     from .finish import Manifest
     from .progress import Advance
@@ -283,12 +284,12 @@ def _references() -> Store:
     return connect()
 
 
-def _derender(job: Job, start: int) -> Counts:
+def _derender(job: Job, start: int) -> Tally:
     """Derender a part, unless all are to stop; also what of it was done before is counted."""
-    counts, place = Counts(), start
+    counts, place = NOTHING, start
     while not _stop.is_set():
         done = derender_part(_worker, job, place, is_late=_stop.is_set, observe=lambda _: None)
-        counts += done.counts
+        counts += done.tally
         if done.next is None:
             break
         place = done.next

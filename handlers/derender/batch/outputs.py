@@ -12,8 +12,9 @@ from derender.protocol.envelope import error_response
 from derender.protocol.openai import ChatCompletion, TextCompletion
 from derender.protocol.reading import read
 from derender.protocol.writing import dumps
-from derender.telemetry.facts import count_candidates
+from derender.telemetry.answer_facts import count_tokens
 from derender.telemetry.faults import client_error
+from derender.telemetry.tally import Tally
 
 from .errors import LineError
 
@@ -26,17 +27,10 @@ if TYPE_CHECKING:
     from .job import Job
     from .requests import BatchRequest
 
-__all__ = ["Output", "Tokens", "answer_line", "as_duplicate", "key_of", "tokens_of"]
+__all__ = ["Output", "answer_line", "as_duplicate", "key_of", "tally_of"]
 
 _BEGIN: Final = b'{"id":"batch_req_'
 _KEY: Final = slice(len(_BEGIN), len(_BEGIN) + 28)
-
-
-class Tokens(NamedTuple):
-    """How many tokens went in and came out."""
-
-    prompt: int = 0
-    completion: int = 0
 
 
 class Output(NamedTuple):
@@ -53,16 +47,14 @@ class Output(NamedTuple):
     """The output line, with its newline."""
     size: int
     """Bytes that went in or came out, whatever is more."""
-    tokens: Tokens
-    candidates: int
-    """Logprob candidates that came."""
+    tally: Tally
 
 
 def answer_line(job: Job, models: Models, ready: Ready) -> Output:
     """Derender a line."""
     line, request, contents = ready
     line_id = job.line_id(line.offset)
-    tokens, candidates = Tokens(), 0
+    tally = Tally(requests=1)
     error: str | None = None
     if isinstance(request, LineError):
         error, content = request.code, _refused_line(line_id, line.offset, request)
@@ -72,14 +64,15 @@ def answer_line(job: Job, models: Models, ready: Ready) -> Output:
             answered = answer_request(request.endpoint, models, wanted, job.created).content
             assert isinstance(answered, ChatCompletion | TextCompletion)
             content = _answered_line(line_id, request.custom_id, 200, answered)
-            tokens = Tokens(answered.usage.prompt_tokens, answered.usage.completion_tokens)
-            candidates = count_candidates(choice for response in responses for choice in response.choices)
+            tally += count_tokens(responses, answered.usage)
         except Exception as found:
             fault = client_error(found)
             error = type(fault).__name__
             content = _answered_line(line_id, request.custom_id, int(fault.status), error_response(fault))
     size = max(line.end - line.offset + sum(map(len, contents)), len(content))
-    return Output(line.offset, line.end, request.custom_id, error, content, size, tokens, candidates)
+    if error is not None:
+        tally += Tally(failed={error: 1})
+    return Output(line.offset, line.end, request.custom_id, error, content, size, tally)
 
 
 def key_of(output_line: bytes) -> bytes:
@@ -87,10 +80,10 @@ def key_of(output_line: bytes) -> bytes:
     return output_line[_KEY]
 
 
-def tokens_of(output_line: bytes) -> Tokens:
-    """What an answer says of its tokens."""
+def tally_of(output_line: bytes) -> Tally:
+    """The tokens that an answer says."""
     usage = _answered.decode(output_line).response.body.usage
-    return Tokens(usage.prompt_tokens, usage.completion_tokens)
+    return Tally(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)
 
 
 def as_duplicate(job: Job, offset: int, output_line: bytes) -> bytes:

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from derender.telemetry.tally import NOTHING
+
 from .ahead import References
 from .errors import LineError
 from .lines import read_lines
 from .outputs import answer_line
-from .records import Counts, find_record, record
+from .records import find_record, record
 from .requests import read_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from derender.models.model import Models
+    from derender.telemetry.tally import Tally
 
     from .job import Job
     from .lines import Line
@@ -72,7 +75,7 @@ class Reached(NamedTuple):
 
     next: int | None
     """Where to go on; None once the part is done."""
-    counts: Counts
+    tally: Tally
     """Of the lines so far: those that were derendered now, and those that were found done."""
 
 
@@ -83,7 +86,7 @@ class _Piece(NamedTuple):
 
 
 def derender_part(
-    worker: Worker, job: Job, start: int, *, is_late: Callable[[], bool], observe: Callable[[Counts], object]
+    worker: Worker, job: Job, start: int, *, is_late: Callable[[], bool], observe: Callable[[Tally], object]
 ) -> Reached:
     """Derender the lines that begin from `start` on to the end of its part.
 
@@ -97,17 +100,17 @@ def derender_part(
     Raises:
         StoreError: Something can't be read or written.
     """
-    end, counts = job.part_end(start), Counts()
+    end, tally = job.part_end(start), NOTHING
     while start < end and (done := find_record(worker.store, job, start)) is not None:
-        start, counts = done.end, counts + done.counts
+        start, tally = done.end, tally + done.tally
     if start < end:
         for piece in _pieces(_outputs(worker, job, start, end), start, end):
             written = _write(worker.store, job, piece)
             observe(written)
-            counts += written
+            tally += written
             if piece.end < end and is_late():
-                return Reached(piece.end, counts)
-    return Reached(None, counts)
+                return Reached(piece.end, tally)
+    return Reached(None, tally)
 
 
 def _outputs(worker: Worker, job: Job, start: int, end: int) -> Iterator[Output]:
@@ -157,7 +160,7 @@ def _pieces(outputs: Iterable[Output], start: int, end: int) -> Iterator[_Piece]
         yield piece
 
 
-def _write(store: Store, job: Job, piece: _Piece) -> Counts:
+def _write(store: Store, job: Job, piece: _Piece) -> Tally:
     results = [output.content for output in piece.outputs if output.error is None]
     errors = [output.content for output in piece.outputs if output.error is not None]
     if results:
@@ -166,4 +169,4 @@ def _write(store: Store, job: Job, piece: _Piece) -> Counts:
         store.write(job.errors_name(piece.start), b"".join(errors))
     made = record(job, *piece)
     store.write(job.record_name(piece.start), msgspec.json.encode(made))
-    return made.counts
+    return made.tally

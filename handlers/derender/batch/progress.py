@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .records import Counts
+    from derender.telemetry.tally import Tally
 
-    Advance = Callable[[int, Counts], None]
+    Advance = Callable[[int, Tally], None]
     """Told how many bytes of the input were done, and how their lines went."""
 
 __all__ = ["shown_progress"]
@@ -58,7 +58,7 @@ def shown_progress(size: int) -> Iterator[Advance]:
 def _counting(show: Callable[[int, str], object]) -> Advance:
     done = lines = failed = 0
 
-    def advance(size: int, counts: Counts) -> None:
+    def advance(size: int, counts: Tally) -> None:
         nonlocal done, lines, failed
         done, lines, failed = done + size, lines + counts.requests, failed + sum(counts.failed.values())
         show(done, f"{lines:,} lines" + (f", {failed:,} of them failed" if failed else ""))

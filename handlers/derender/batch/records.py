@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from derender.protocol.json_errors import JSON_ERRORS
+from derender.telemetry.tally import NOTHING, Tally
 
 from .errors import BatchError
 from .stores import NotFound
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .stores import Store
 
 __all__ = [
-    "Counts",
     "Extent",
     "Record",
     "damaged",
@@ -34,30 +33,6 @@ __all__ = [
 
 _CUSTOM_ID: Final = struct.Struct(">Q12s")
 """Where a line begins, and the digest of its `custom_id`. Of 10⁸ ids two are alike once in 10¹³ jobs."""
-
-
-class Counts(msgspec.Struct, frozen=True):
-    """How some lines went, for people and for metrics."""
-
-    requests: int = 0
-    completed: int = 0
-    failed: dict[str, int] = {}
-    """Kind of error → lines."""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    candidates: int = 0
-    """Logprob candidates that came."""
-
-    def __add__(self, other: Counts) -> Counts:
-        """Of both."""
-        return Counts(
-            self.requests + other.requests,
-            self.completed + other.completed,
-            dict(sorted((Counter(self.failed) + Counter(other.failed)).items())),
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.candidates + other.candidates,
-        )
 
 
 class Extent(msgspec.Struct, frozen=True):
@@ -78,7 +53,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """to before here."""
     results: Extent
     errors: Extent
-    counts: Counts
+    tally: Tally
     custom_ids: bytes
     """For each line that has one: `_CUSTOM_ID`."""
 
@@ -94,14 +69,7 @@ def record(job: Job, start: int, end: int, outputs: Sequence[Output]) -> Record:
         end=end,
         results=_extent(output for output in outputs if output.error is None),
         errors=_extent(output for output in outputs if output.error is not None),
-        counts=Counts(
-            requests=len(outputs),
-            completed=sum(output.error is None for output in outputs),
-            failed=dict(sorted(Counter(output.error for output in outputs if output.error).items())),
-            prompt_tokens=sum(output.tokens.prompt for output in outputs),
-            completion_tokens=sum(output.tokens.completion for output in outputs),
-            candidates=sum(output.candidates for output in outputs),
-        ),
+        tally=sum((output.tally for output in outputs), NOTHING),
         custom_ids=b"".join(
             _CUSTOM_ID.pack(output.offset, blake2b(output.custom_id.encode(), digest_size=12).digest())
             for output in outputs

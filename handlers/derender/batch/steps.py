@@ -15,8 +15,9 @@ from .stores import Changed, Forbidden, NotFound, Refused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from derender.telemetry.tally import Tally
+
     from .part import Worker
-    from .records import Counts
 
 __all__ = ["run_step"]
 
@@ -41,7 +42,7 @@ _Event = _Plan | _Derender | _Finish
 
 
 def run_step(
-    event: object, worker: Worker, *, is_late: Callable[[], bool], observe: Callable[[Counts], object]
+    event: object, worker: Worker, *, is_late: Callable[[], bool], observe: Callable[[Tally], object]
 ) -> dict[str, Any]:
     """Do a step.
 

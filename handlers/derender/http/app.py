@@ -13,10 +13,9 @@ from starlette.routing import Route
 from derender import __version__
 from derender.errors import DerenderError
 from derender.telemetry.faults import client_error
-from derender.telemetry.observation import Facts
 
 from .compression import compress
-from .observing import follow, note, note_fault
+from .observing import follow, note_error, note_fault
 from .responses import error_name, http_error, refuse
 from .routes import core_operations
 
@@ -159,5 +158,5 @@ async def _client_left(_: Request, __: Exception) -> Response:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    note(request.scope, lambda: Facts(error=error_name(error)))
+    note_error(request.scope, error_name(error))
     return http_error(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
@@ -9,7 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 
 from derender.errors import DerenderError, InternalError
 from derender.telemetry.faults import log_unexpected
-from derender.telemetry.observation import CLIENT_LEFT, OTHER, Facts, Observation
+from derender.telemetry.observation import CLIENT_LEFT, OTHER, AnswerFacts, Observation
 from derender.telemetry.request_ids import HEADER, REQUEST_ID, choose_request_id
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 
     from derender.telemetry.observation import Observe
 
-__all__ = ["follow", "is_observed", "note", "note_fault"]
+__all__ = ["follow", "is_observed", "note", "note_error", "note_fault"]
 
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
-_FACTS: Final = "derender.facts"
+_NOTES: Final = "derender.notes"
 
 
 def follow(app: ASGIApp, *, endpoints: Container[str], observe: Observe | None) -> ASGIApp:
@@ -55,23 +56,30 @@ def follow(app: ASGIApp, *, endpoints: Container[str], observe: Observe | None) 
 
 def is_observed(scope: Scope) -> bool:
     """Whether anybody is told of a request."""
-    return _FACTS in scope
+    return _NOTES in scope
 
 
-def note(scope: Scope, facts: Callable[[], Facts]) -> None:
-    """Say more of a request, where anybody is told of it.
+def note(scope: Scope, describe: Callable[[], AnswerFacts]) -> None:
+    """Note how to describe the answer, in place of what was noted before.
 
     Args:
-        scope: The request's.
-        facts: Says it, when the answer is complete. Where several say the same, the last is right.
+        scope: The scope of the request.
+        describe: Called once the answer is complete.
     """
-    if _FACTS in scope:
-        scope[_FACTS].append(facts)
+    if _NOTES in scope:
+        scope[_NOTES].describe = describe
+
+
+def note_error(scope: Scope, kind: str, status: int | None = None) -> None:
+    """Note the kind of error that the answer ends with, and its status if that is not the response's."""
+    if _NOTES in scope:
+        scope[_NOTES].error = kind
+        scope[_NOTES].status = status
 
 
 def note_fault(scope: Scope, fault: DerenderError) -> None:
-    """Say what a request's answer ends with."""
-    note(scope, lambda: Facts(status=fault.status, error=type(fault).__name__))
+    """Note the fault that the answer ends with."""
+    note_error(scope, type(fault).__name__, fault.status)
 
 
 def _naming(send: Send, request_id: str) -> Send:
@@ -82,6 +90,15 @@ def _naming(send: Send, request_id: str) -> Send:
         await send(message)
 
     return naming
+
+
+@dataclass
+class _Notes:
+    """What is noted about a request while it is answered."""
+
+    describe: Callable[[], AnswerFacts] = AnswerFacts
+    status: int | None = None
+    error: str | None = None
 
 
 class _Watch:
@@ -102,8 +119,7 @@ class _Watch:
         self._status = int(InternalError.status)  # of an answer that never begins
         self._received = self._sent = 0
         self._left = self._done = False
-        self._facts: list[Callable[[], Facts]] = []
-        scope[_FACTS] = self._facts
+        self._notes = scope[_NOTES] = _Notes()
 
     async def run(self, app: ASGIApp) -> None:
         try:
@@ -142,18 +158,17 @@ class _Watch:
                 log_unexpected(error)  # nobody else's concern: the request is answered
 
     def _observation(self) -> Observation:
-        facts = Facts(status=self._status)
-        for each in self._facts:
-            facts |= each()
         if self._left:
-            facts |= Facts(status=CLIENT_LEFT, error="ClientLeft")
+            note_error(self._scope, "ClientLeft", CLIENT_LEFT)
         path, method = self._scope["path"], self._scope["method"]
         return Observation(
             endpoint=path if path in self._endpoints else OTHER,
             method=method if method in _METHODS else OTHER,
+            status=self._status if self._notes.status is None else self._notes.status,
             seconds=perf_counter() - self._begin,
             request_bytes=self._received,
             response_bytes=self._sent,
             request_id=self._request_id,
-            **facts,
+            error=self._notes.error,
+            answer=self._notes.describe(),
         )

@@ -19,7 +19,7 @@ from derender.protocol.stream import (
     StreamState,
 )
 from derender.streaming import Derendered
-from derender.telemetry.facts import answer_facts
+from derender.telemetry.answer_facts import describe_answer
 
 from .body import read_body
 from .observing import note
@@ -62,7 +62,7 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
         async def handle(request: Request) -> Response:
             body = await read_body(request, max_body_bytes)
             answered = answer(endpoint, models, body, int(time.time()))
-            note(request.scope, lambda: answer_facts(answered))
+            note(request.scope, lambda: describe_answer(answered))
             return _derendered(request, answered)
 
         return Operation(

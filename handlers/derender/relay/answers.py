@@ -17,9 +17,11 @@ from derender.http.sse import DONE, event
 from derender.protocol.generate import GenerateResponse
 from derender.protocol.openai import ChatCompletionChunk, TextCompletionChunk
 from derender.protocol.reading import read
-from derender.telemetry.facts import chunk_outcomes, parsed, shown_id
+from derender.telemetry.answer_facts import find_outcomes
 from derender.telemetry.faults import log_unexpected
-from derender.telemetry.observation import Facts
+from derender.telemetry.observation import AnswerFacts
+from derender.telemetry.request_ids import harmless_or_none
+from derender.telemetry.tally import Tally
 
 from .client import Ask, answer_of, events_of
 from .concurrency import all_of
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
     from derender.protocol.derender import ClientRequest as DerenderedRequest
     from derender.streaming.generation import Generation
+    from derender.telemetry.tally import Outcome
 
     from .requests import ClientRequest, GenerateRequest
     from .response import Emit
@@ -158,7 +161,7 @@ class StreamedAnswer(Generic[ChunkT]):
         self._generations: list[RelayedGeneration[ChunkT]] = []
         self._progress: list[Progress] = []
         self._unsent: list[list[bytes]] = []
-        self._outcomes: Counter[str] = Counter()
+        self._outcomes: Counter[Outcome] = Counter()
 
     async def produce(self, emit: Emit) -> None:
         """Make all events: of all prompts at once, as they come.
@@ -188,22 +191,24 @@ class StreamedAnswer(Generic[ChunkT]):
             log_unexpected(error)  # the client is told of a fault already
         return left
 
-    def facts(self) -> Facts:
+    def facts(self) -> AnswerFacts:
         """What is known of the answer by now."""
-        generation = self._plan.generation
-        facts = Facts(model=generation.name, streamed=True)
-        if self._generations:
-            choices = [choice for each in self._progress for choice in each.state.choices.values()]
-            facts |= Facts(
-                completion_id=shown_id(self._generations[0].request_id),
-                prompt_tokens=sum(len(each.token_ids) for each in self._generations),
+        generation, generations = self._plan.generation, self._generations
+        parsers = None if generation.parser is None else generation.model.parsers
+        choices = [choice for each in self._progress for choice in each.state.choices.values()]
+        return AnswerFacts(
+            completion_id=harmless_or_none(generations[0].request_id) if generations else None,
+            model=generation.name,
+            streamed=True,
+            parsers=() if parsers is None else parsers.names,
+            tally=Tally(
+                prompt_tokens=sum(len(each.token_ids) for each in generations),
                 completion_tokens=sum(each.received for each in self._progress),
                 choices=sum(choice.finished for choice in choices),
                 candidates=sum(each.candidates for each in self._progress),
-            )
-        if generation.parser is not None and generation.model.parsers is not None:
-            facts |= parsed(generation.model.parsers, self._outcomes)
-        return facts
+                outcomes=dict(self._outcomes),
+            ),
+        )
 
     def _relayed(self, prompts: Sequence[Prompt]) -> list[RelayedGeneration[ChunkT]]:
         relayed: list[RelayedGeneration[ChunkT]] = []
@@ -274,7 +279,7 @@ class StreamedAnswer(Generic[ChunkT]):
         if self._plan.observed and parsers is not None:
             first, choices = self._generations[place].first_choice, self._progress[place].state.choices
             for chunk in chunks:
-                self._outcomes.update(chunk_outcomes(parsers.markers, chunk, choices, first_choice=first))
+                self._outcomes.update(find_outcomes(parsers.markers, chunk, choices, first_choice=first))
         # What another generation's fault keeps from being sent is sent in the end.
         unsent = self._unsent[place]
         unsent += map(event, chunks)

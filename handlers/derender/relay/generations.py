@@ -12,7 +12,7 @@ from derender.protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
 from derender.protocol.openai import ChatCompletionChunk, TextCompletionChunk, Usage
 from derender.protocol.reading import read
 from derender.streaming.generation import CheckedChunk, begin, check, check_order
-from derender.telemetry.facts import count_candidates
+from derender.telemetry.answer_facts import count_candidates
 
 from .refusals import refusal
 

@@ -27,8 +27,9 @@ from derender.protocol.openai import (
 )
 from derender.protocol.reading import read
 from derender.protocol.writing import dumps
-from derender.telemetry.facts import complete_facts
-from derender.telemetry.observation import Facts
+from derender.telemetry.answer_facts import describe_complete
+from derender.telemetry.observation import AnswerFacts
+from derender.telemetry.tally import Tally
 
 from .answers import Asking, Prompt, StreamedAnswer, StreamPlan, generated, rendered
 from .client import open_client
@@ -219,13 +220,14 @@ class _Relaying:
             )
             note(request.scope, answer.facts)
             return EventStreamResponse(answer, relay.keep_alive)
-        note(request.scope, lambda: Facts(model=asked.name))
+        note(request.scope, lambda: AnswerFacts(model=asked.name))
         response = Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
 
         async def work() -> None:
             nonlocal response
             prompts = await prepare()
-            note(request.scope, lambda: Facts(prompt_tokens=sum(len(each.token_ids) for each in prompts)))
+            asking_tally = Tally(prompt_tokens=sum(len(each.token_ids) for each in prompts))
+            note(request.scope, lambda: AnswerFacts(model=asked.name, tally=asking_tally))
             responses = await generated(asking, prompts, limit)
             whole = Whole(asked.model, asked.name, asked.client, prompts, responses, created)
             try:
@@ -234,7 +236,7 @@ class _Relaying:
                 raise BadGateway(
                     "the generate server's answer can't be derendered", quoting=error.message
                 ) from None
-            note(request.scope, lambda: complete_facts(asked.model, responses, content))
+            note(request.scope, lambda: describe_complete(asked.model, responses, content))
             response = Response(dumps(content), media_type="application/json")
 
         await while_connected(request.receive, work)

@@ -1,1 +1,4 @@
-"""Log lines and metrics: what an operator learns about each request, and never what was generated."""
+"""What operators learn about each request: request ids, counts, log lines and metrics, never generated text.
+
+`log_lines` and `metrics` need Powertools for AWS Lambda, so only the functions import them and `observer`.
+"""

@@ -1,78 +1,60 @@
-"""What an operator may know of a request: how it went, how much it was, and nothing of what was generated."""
+"""Observations: what an operator may know about a request and its answer.
+
+No field holds anything that a client or a model wrote, except ids that pass `is_harmless`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from .tally import NOTHING, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     Observe = Callable[["Observation"], None]
 
-__all__ = ["CLIENT_LEFT", "OTHER", "Facts", "Observation"]
+__all__ = ["CLIENT_LEFT", "OTHER", "AnswerFacts", "Observation"]
 
 OTHER: Final = "other"
-"""A path or a method that there is not: clients can write anything there."""
+"""Stands for an unknown path or method: clients can write anything there."""
 CLIENT_LEFT: Final = 499
-"""Status of a request whose client went away before the answer's end. Nobody sees it; the number is nginx's."""
+"""Status of a request whose client left before the end of the answer, as in nginx. Nobody receives it."""
 
 
-class Facts(TypedDict, total=False):
-    """What is known of an answer where it is made. The fields are those of `Observation`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerFacts:
+    """What the code that makes an answer knows about it."""
 
-    status: int
-    error: str
-    completion_id: str | None
-    model: str
-    streamed: bool
-    prompt_tokens: int
-    completion_tokens: int
-    choices: int
-    candidates: int
-    parsers: tuple[str, ...]
-    outcomes: Mapping[str, int]
-    state_bytes: int
+    completion_id: str | None = None
+    """The answer's own id, if it is harmless."""
+    model: str | None = None
+    """The name that the model is served under."""
+    streamed: bool = False
+    """Whether the answer is a stream or a part of one."""
+    parsers: tuple[str, ...] = ()
+    """Names of the parsers that the answer went through."""
+    tally: Tally = NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A request and its answer, once that is complete.
-
-    No field holds anything that a client or a model wrote, but for two ids, which are of harmless form.
-    """
+    """A request and its answer, made once the answer is complete."""
 
     endpoint: str
-    """The route; `OTHER` for a path that is none."""
+    """The route; `OTHER` for an unknown path."""
     method: str
-    """The HTTP method; `OTHER` for one that HTTP does not have."""
+    """The HTTP method; `OTHER` for one that HTTP does not define."""
     status: int
-    """The HTTP status. Of a stream that breaks off it is the fault's; `CLIENT_LEFT` where nobody waited."""
+    """The HTTP status. A stream that breaks off has the status of its fault, or `CLIENT_LEFT`."""
     seconds: float
-    """From the request's first byte to the answer's last."""
+    """Time from the first byte of the request to the last byte of the answer."""
     request_bytes: int
-    """Bytes of the body, as they were sent."""
+    """Bytes of the request body, as received."""
     response_bytes: int
-    """Bytes of the answer's body, as they are sent."""
+    """Bytes of the response body, as sent."""
     request_id: str
     error: str | None = None
-    """The kind of error: the name of a class of `derender.errors`, of an HTTP status, or `ClientLeft`."""
-    completion_id: str | None = None
-    """The answer's own id, where it is of harmless form."""
-    model: str | None = None
-    """The name that the model is served under."""
-    streamed: bool = False
-    """Whether the answer is a stream, or a part of one."""
-    prompt_tokens: int = 0
-    """Of a stream in several requests, they are those of the first."""
-    completion_tokens: int = 0
-    choices: int = 0
-    """Choices that have ended."""
-    candidates: int = 0
-    """Logprob candidates that came."""
-    parsers: tuple[str, ...] = ()
-    """Names of the parsers that the answer went through."""
-    outcomes: Mapping[str, int] = field(default_factory=dict)
-    """What they made of it: `derender.facts.Outcome` → how many."""
-    state_bytes: int = 0
-    """Length of the stream's state."""
+    """The kind of error: a class of `derender.errors`, the name of an HTTP status, or `ClientLeft`."""
+    answer: AnswerFacts = AnswerFacts()

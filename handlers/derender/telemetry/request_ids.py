@@ -1,4 +1,4 @@
-"""The id that a request is followed by: through log lines, answers, and what is asked of others."""
+"""Request ids: one id follows a request through log lines, the answer, and the requests to upstreams."""
 
 from __future__ import annotations
 
@@ -7,27 +7,30 @@ from contextvars import ContextVar
 from typing import Final
 from uuid import uuid4
 
-__all__ = ["HEADER", "REQUEST_ID", "choose_request_id", "is_harmless"]
+__all__ = ["HEADER", "REQUEST_ID", "choose_request_id", "harmless_or_none", "is_harmless"]
 
 HEADER: Final = "x-request-id"
-"""The header that carries it, both ways."""
+"""The header that carries the id, in requests and in answers."""
 REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
-"""The id of the request that is being answered. What stands before the application may have given it one."""
+"""Id of the current request. Code that runs before the application may set it."""
 _HARMLESS: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
-"""What ids are made of, those of API Gateway too. Prose and credentials in a scheme hold a space."""
+"""Characters of ids, including those of API Gateway. Prose, and credentials with a scheme, contain a space."""
 
 
 def is_harmless(name: str) -> bool:
-    """Whether an id that somebody else chose may stand in a header and in a log line."""
+    """Return whether an id that somebody else chose may appear in a header and in log lines."""
     return _HARMLESS.fullmatch(name) is not None
 
 
+def harmless_or_none(name: object) -> str | None:
+    """Return an id that somebody else chose if it is a harmless string, else None."""
+    return name if isinstance(name, str) and is_harmless(name) else None
+
+
 def choose_request_id(asked: str | None) -> str:
-    """The request's id: the client's own, or else the one that it was given on its way, or else a new one.
+    """Return the request's id: the client's, else the one that is already set, else a new one.
 
     Args:
-        asked: What the client calls it, if it does.
+        asked: The id in the client's header, if there is one.
     """
-    if asked is not None and is_harmless(asked):
-        return asked
-    return REQUEST_ID.get() or str(uuid4())
+    return harmless_or_none(asked) or REQUEST_ID.get() or str(uuid4())
