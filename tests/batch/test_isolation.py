@@ -6,8 +6,9 @@ import contextlib
 import json
 from typing import Final
 
+from tests.support.leaks import MESSAGE, faulty_functions, leaks
+
 from ..benchmarks.runtime import HANDLERS
-from ..leaks import MESSAGE, faulty_functions, leaks
 from .support import COMPLETIONS, Memory, chat, completion, derender, generated, job, line, worker
 
 INPUT: Final = "s3://bucket/in.jsonl"

@@ -22,10 +22,10 @@ from derender.batch.part import derender_part
 from derender.cli import main
 from derender.settings import Settings
 from derender.vocabulary import dump
+from tests.support.vocabularies import manifest
 
 from ..layers.serving import Answer, serving
 from ..relay.upstream import wait_until
-from ..unit.support import manifest
 from .support import BUCKET, HELLO, S3_ACCESS, chat, generated, line, worker
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-from tests.benchmarks.cold import TOKENS, Row
 
 from derender.batch import local
 from derender.endpoints import ENDPOINTS, answer
 from derender.models.layer import load_models
 from derender.protocol.writing import dumps
 from derender.settings import Settings
+from tests.benchmarks.cold import TOKENS, Row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,15 +24,14 @@ from tokenizers import Tokenizer
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "handlers"), str(ROOT / "layers" / "tokenizer")]
 
-from tests.benchmarks import batch, cold, compiling, parsing, streaming  # noqa: E402
-from tests.benchmarks.cold import TOKENS, Row, show  # noqa: E402
-from tests.benchmarks.runtime import CHAT, http_event  # noqa: E402
-
 from derender.decoding.detokenizer import DetokenizerState, detokenize  # noqa: E402
 from derender.vocabulary import load  # noqa: E402
 from fetch import fetch  # noqa: E402
 from layer_compiler import build  # noqa: E402
 from layer_compiler.corpus import TEXTS  # noqa: E402
+from tests.benchmarks import batch, cold, compiling, parsing, streaming  # noqa: E402
+from tests.benchmarks.cold import TOKENS, Row, show  # noqa: E402
+from tests.benchmarks.runtime import CHAT, http_event  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable

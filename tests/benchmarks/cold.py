@@ -33,9 +33,9 @@ ROOT: Final = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "handlers")]
 
 from msgspec.structs import replace  # noqa: E402
-from tests.benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event  # noqa: E402
 
 from derender.vocabulary import dump, load  # noqa: E402
+from tests.benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -7,11 +7,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.benchmarks.cold import Row
-
 from derender.vocabulary import load
 from fetch import NAMES, fetch
 from layer_compiler import build
+from tests.benchmarks.cold import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

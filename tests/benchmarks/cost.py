@@ -30,15 +30,14 @@ import orjson
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "handlers"), str(ROOT / "layers" / "tokenizer")]
 
-from tests.benchmarks.bench import choice  # noqa: E402
-from tests.benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event  # noqa: E402
-
 from derender.batch.folder import FileStore  # noqa: E402
 from derender.batch.job import plan  # noqa: E402
 from derender.batch.part import Worker, derender_part  # noqa: E402
 from derender.models.layer import load_models  # noqa: E402
 from derender.settings import Settings, default_layer  # noqa: E402
 from pricing.measured import ANSWER_TOKENS, CHUNKS, DURATIONS, MANY_CANDIDATES  # noqa: E402
+from tests.benchmarks.bench import choice  # noqa: E402
+from tests.benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

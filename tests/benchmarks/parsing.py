@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from mangum import Mangum
-from tests.benchmarks.cold import TOKENS, Row
-from tests.benchmarks.runtime import CHAT, http_event
 from tokenizers import Tokenizer
 
 from derender.decoding import detokenizer
@@ -18,6 +16,8 @@ from derender.http.app import create_app
 from derender.models.layer import load_models
 from derender.parsing import dump_state, finish, parse, read_pieces, start
 from derender.settings import Settings
+from tests.benchmarks.cold import TOKENS, Row
+from tests.benchmarks.runtime import CHAT, http_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

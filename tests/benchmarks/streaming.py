@@ -17,9 +17,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import orjson
+from tokenizers import Tokenizer
+
 from tests.benchmarks.cold import Row
 from tests.benchmarks.parsing import CODE, TOOLS, WORDS
-from tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

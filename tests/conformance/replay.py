@@ -1,39 +1,34 @@
 """Replays recorded outputs through the deployed endpoint: whole, and as streams.
 
-`Replay` keeps what it makes: an endpoint for each kind of model, and each whole answer.
+`Replay` keeps a client for each kind of model, and each whole answer.
 """
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from canitoolcall.checks import run_checks
 from canitoolcall.chunking import DEFAULT_STRATEGIES, split
 from canitoolcall.results import Observation, ParsedToolCall, ParseResult, StreamAccumulator
-from mangum import Mangum
-from tests.conftest import Endpoint
 
 from derender.http.app import create_app
 from derender.models.layer import load_models
 from derender.settings import Settings
+from tests.support.api_client import CHAT, Client
 
 from .parsers import ParserNames, parsers_of
 from .vocabularies import FAMILIES, ids_of, layer, special_ids, tokenizer_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from canitoolcall.fixtures import Fixture
     from canitoolcall.results import CheckResult
 
 __all__ = ["DELTAS", "Deltas", "Replay"]
 
-CHAT: Final = "/v1/chat/completions/derender"
 MODEL: Final = "replayed"
 CALL_SIZES: Final = (1, 3, 12, 2, 30, 5)
 """How many chunks requests have, in turn: between two requests the state travels."""
@@ -44,23 +39,11 @@ DELTAS: Final[tuple[Deltas, ...]] = ("complete", "fragments")
 
 
 class Replay:
-    """Replays fixtures and checks what comes of them. A context: it ends the endpoints' thread."""
+    """Replays fixtures and checks the answers."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        # The adapter runs on its thread's loop; in a thread of its own, no test takes that away.
-        self._thread = ThreadPoolExecutor(1, initializer=asyncio.set_event_loop, initargs=(self._loop,))
-        self._endpoint = cache(self._new_endpoint)
+        self._client = cache(_client)
         self._whole: dict[str, ParseResult] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._thread.shutdown()
-        self._loop.close()
 
     def check(self, fixture: Fixture, deltas: Deltas) -> list[CheckResult]:
         """What the suite's checks say of a fixture, whole and in chunks.
@@ -104,7 +87,7 @@ class Replay:
             },
         }
         names = tokenizer_of(fixture.reference_model), parsers_of(fixture.reference_model)
-        status, answer = self._endpoint(*names, deltas).post(CHAT, {**request, **body})
+        status, answer = self._client(*names, deltas).exchange(CHAT, {**request, **body})
         assert status == 200, answer
         return answer
 
@@ -140,18 +123,18 @@ class Replay:
                     result.add_openai_delta(choice["delta"])
         return result.result()
 
-    def _new_endpoint(self, name: str, parsers: ParserNames, deltas: Deltas) -> Endpoint:
-        settings = Settings.from_environment(
-            {
-                "DERENDER_LAYER": str(layer(name)),
-                "DERENDER_SERVED_MODEL_NAME": MODEL,
-                "DERENDER_TOOL_CALL_PARSER": parsers.tool_call,
-                "DERENDER_REASONING_PARSER": parsers.reasoning or "none",
-                "DERENDER_TOOL_CALL_DELTAS": deltas,
-            }
-        )
-        app = create_app(load_models(settings), max_body_bytes=settings.max_body_bytes)
-        return Endpoint(self._thread.submit(Mangum, app, lifespan="off").result(), self._thread)
+
+def _client(name: str, parsers: ParserNames, deltas: Deltas) -> Client:
+    settings = Settings.from_environment(
+        {
+            "DERENDER_LAYER": str(layer(name)),
+            "DERENDER_SERVED_MODEL_NAME": MODEL,
+            "DERENDER_TOOL_CALL_PARSER": parsers.tool_call,
+            "DERENDER_REASONING_PARSER": parsers.reasoning or "none",
+            "DERENDER_TOOL_CALL_DELTAS": deltas,
+        }
+    )
+    return Client(create_app(load_models(settings), max_body_bytes=settings.max_body_bytes))
 
 
 def _offer(fixture: Fixture) -> dict[str, Any]:

@@ -21,6 +21,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "handlers"), str(ROOT / "layers" / "tokeni
 
 from canitoolcall.checks import case_status  # noqa: E402
 from canitoolcall.results import CheckResult, Status  # noqa: E402
+
 from tests.conformance.parsers import parsers_of  # noqa: E402
 from tests.conformance.replay import DELTAS, Replay  # noqa: E402
 from tests.conformance.vocabularies import FAMILIES, FIXTURES, tokenizer_of  # noqa: E402
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from canitoolcall.fixtures import Fixture
+
     from tests.conformance.replay import Deltas
 
 SUITE: Final = "canitoolcall"
@@ -62,16 +64,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         and any(part in fixture.id for part in given.fixture or [""])
     ]
     counts: Counter[tuple[str, Deltas, Status]] = Counter()
-    with Replay() as replay:
-        for fixture in fixtures:
-            for deltas in DELTAS:
-                rows = _rows(replay, fixture, deltas)
-                status = case_status(rows)
-                if status not in STATUSES:
-                    status = Status.FAIL
-                counts[fixture.family, deltas, status] += 1
-                if given.failures and status is not Status.PASS:
-                    _write(_described(fixture, deltas, rows))
+    replay = Replay()
+    for fixture in fixtures:
+        for deltas in DELTAS:
+            rows = _rows(replay, fixture, deltas)
+            status = case_status(rows)
+            if status not in STATUSES:
+                status = Status.FAIL
+            counts[fixture.family, deltas, status] += 1
+            if given.failures and status is not Status.PASS:
+                _write(_described(fixture, deltas, rows))
     _write(_by_family(counts, Counter(fixture.family for fixture in fixtures)))
     if len(fixtures) == len(FIXTURES):
         _write(["", *_beside_others(counts)])

@@ -13,8 +13,6 @@ from .replay import DELTAS, Replay
 from .vocabularies import FIXTURES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from canitoolcall.fixtures import Fixture
 
     from .replay import Deltas
@@ -29,10 +27,9 @@ CASES: Final = tuple(product(FIXTURES, DELTAS))
 
 
 @pytest.fixture(scope="module")
-def replay() -> Iterator[Replay]:
-    """Endpoints and parsers, made once."""
-    with Replay() as made:
-        yield made
+def replay() -> Replay:
+    """Clients and parsers, made once."""
+    return Replay()
 
 
 @pytest.mark.parametrize(

@@ -24,22 +24,21 @@ No recorded output confirms the names of Gemma 4's ids 46, 47, 50, 51, 98, 105 a
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from canitoolcall.fixtures import load_families, load_fixtures
-from tests.conftest import CACHE, _compiled
 from tokenizers import Tokenizer
 
 from derender.vocabulary import files, load
-from fetch import NAMES, fetch, held
+from fetch import NAMES
+from tests.support.compiled import cached_folder, compiled_layer, tokenizer_folder
+from tests.support.paths import CACHE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -154,7 +153,7 @@ def vocabulary(name: str) -> Vocabulary:
 @cache
 def layer(name: str) -> Path:
     """The layer compiled from a tokenizer."""
-    return _compiled(folder(name), name)
+    return compiled_layer(folder(name), name)
 
 
 @cache
@@ -165,21 +164,16 @@ def tokenizer(name: str) -> Tokenizer:
 
 @cache
 def folder(name: str) -> Path:
-    """A tokenizer's folder: fetched, or made from one that is."""
+    """A tokenizer's folder: downloaded, or made from one that is."""
     if name in NAMES:
-        return fetch(CACHE / "tokenizers", name)
+        return tokenizer_folder(name)
     derived = _derived()[name]
-    base = fetch(CACHE / "tokenizers", derived.base)
-    digest = hashlib.sha256(Path(__file__).read_bytes() + (base / "tokenizer.json").read_bytes())
-    target = CACHE / "conformance" / name / digest.hexdigest()[:16]
-    with held(target.parent):
-        if not target.is_dir():
-            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as work:
-                _write(derived, base, Path(work, name))
-                for stale in target.parent.glob("[!.]*"):
-                    shutil.rmtree(stale)
-                Path(work, name).rename(target)
-    return target
+    base = tokenizer_folder(derived.base)
+    return cached_folder(
+        CACHE / "derived" / name,
+        [*base.iterdir(), Path(__file__)],
+        lambda target: _write(derived, base, target),
+    )
 
 
 def _derived() -> dict[str, Derived]:

@@ -1,4 +1,4 @@
-"""Endpoints set up as the peer was."""
+"""Clients of applications with the peer's settings."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import pytest
 from .recorded import PARSERS, TOKENIZERS
 
 if TYPE_CHECKING:
-    from tests.conftest import Deploy, Endpoint
+    from tests.conftest import Deploy
+    from tests.support.api_client import Client
 
     from .recorded import Mode, Serve
 
 
 @pytest.fixture
 def serve(deploy: Deploy) -> Serve:
-    """File, mode of logprob bytes → an endpoint set up as the peer was."""
+    """Serve the tokenizer of a file with the peer's settings."""
 
-    def endpoint(file: str, mode: Mode, name: str | None = None) -> Endpoint:
+    def client(file: str, mode: Mode, name: str | None = None) -> Client:
         tools, reasoning = PARSERS.get(file, ("none", "none"))
         return deploy(
             name or TOKENIZERS[file],
@@ -31,4 +32,4 @@ def serve(deploy: Deploy) -> Serve:
             },
         )
 
-    return endpoint
+    return client

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 if TYPE_CHECKING:
-    from tests.conftest import Endpoint
+    from tests.support.api_client import Client
 
 CHAT: Final = "/v1/chat/completions/derender"
 COMPLETIONS: Final = "/v1/completions/derender"
@@ -42,10 +42,10 @@ PARSERS: Final = {"gptoss-harmony": ("openai", "openai_gptoss"), "qwen3-hermes":
 
 
 class Serve(Protocol):
-    """An endpoint set up as the peer was."""
+    """Serves the tokenizer of a file with the peer's settings."""
 
-    def __call__(self, file: str, mode: Mode, name: str | None = None) -> Endpoint:
-        """The endpoint for a file's calls; with another tokenizer where one is named."""
+    def __call__(self, file: str, mode: Mode, name: str | None = None) -> Client:
+        """Return a client for a file's calls; `name` chooses another tokenizer."""
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def test_each_defect_is_recorded_with_each_tokenizer() -> None:
     ids=[f"{case.id}/{mode}" for case, mode in product(CASES, MODES)],
 )
 def test_answers_as_the_peer(case: Case, mode: Mode, serve: Serve) -> None:
-    status, body = serve(case.file, mode).post(case.path, case.request)
+    status, body = serve(case.file, mode).exchange(case.path, case.request)
     if case.name in DEFECTS:
         DEFECTS[case.name](case, status, body)
         return
@@ -125,7 +125,7 @@ def _has_chat_logprobs(case: Case) -> bool:
 @pytest.mark.parametrize("case", [case for case in ANSWERED if _has_chat_logprobs(case)], ids=attrgetter("id"))
 def test_logprob_bytes_are_the_tokens_own(case: Case, serve: Serve, tokenizer: TokenizerFolder) -> None:
     name = TOKENIZERS[case.file].removesuffix("_peer")
-    status, body = serve(case.file, "exact", name).post(case.path, case.request)
+    status, body = serve(case.file, "exact", name).exchange(case.path, case.request)
     assert status == 200
     definition = _definition(tokenizer(name))
     for choice, sent in zip(body["choices"], _choices(case), strict=True):
@@ -190,7 +190,7 @@ def test_deepseek_text_is_what_the_peer_left_encoded(
     "Hello,\u0120world!", and above it is compared to a layer with that decoder. Mapped back to bytes, its texts
     are those of the tokenizer's own decoder, up to a character that is cut.
     """
-    status, body = serve(case.file, "exact", "deepseek_v3").post(case.path, case.request)
+    status, body = serve(case.file, "exact", "deepseek_v3").exchange(case.path, case.request)
     assert status == 200
     definition = _definition(tokenizer("deepseek_v3"))
     answered = zip(body["choices"], case.response["choices"], _choices(case), strict=True)

@@ -13,7 +13,8 @@ from operator import attrgetter
 from typing import Any, Final
 
 import pytest
-from tests.streamed import added_up, at_once, groups, one_by_one, whole, whole_response
+
+from tests.support.streams import added_up, at_once, groups, one_by_one, whole, whole_response
 
 from .recorded import CHAT, MODES, RECORDED, Mode, Serve, Stream, streams, without, without_bytes
 
@@ -61,7 +62,7 @@ def _at_the_end(chunks: list[dict[str, Any]], field: str) -> list[dict[str, Any]
     ids=[f"{stream.id}/{mode}" for stream, mode in product(STREAMS, MODES)],
 )
 def test_answers_as_the_peer(stream: Stream, mode: Mode, serve: Serve) -> None:
-    ours = one_by_one(serve(stream.file, mode).post, stream.path, stream.request, stream.chunks)
+    ours = one_by_one(serve(stream.file, mode).exchange, stream.path, stream.request, stream.chunks)
     theirs = [step["response"] for step in stream.steps]
     if stream.path == CHAT and stream.file in DEFECTS:
         ours, theirs = _at_the_end(ours, "content"), _at_the_end(theirs, DEFECTS[stream.file])
@@ -80,7 +81,7 @@ def _comparable(chunk: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("stream", STREAMS, ids=attrgetter("id"))
 def test_any_chunks_of_the_same_ids_add_up_to_the_complete_answer(stream: Stream, serve: Serve) -> None:
-    post = serve(stream.file, "exact").post
+    post = serve(stream.file, "exact").exchange
     prompt = stream.request["prompt_token_ids"]
     response = whole_response(stream.chunks)
     complete = (

@@ -30,7 +30,8 @@ from moto import mock_aws
 from moto.awslambda_simple.models import LambdaSimpleBackend
 from moto.core.botocore_stubber import BotocoreStubber
 
-from ..in_process import load_function, same_logging
+from tests.support.functions import load_function, same_logging
+
 from .step_functions import as_in_aws, without_executing
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ import pytest
 
 import layer_compiler
 from derender.vocabulary import load
-
-from ..unit.support import byte_level_tokenizer, sentence_piece_tokenizer, write_folder
+from tests.support.small_tokenizers import byte_level_tokenizer, sentence_piece_tokenizer, write_folder
 
 LAYER: Final = Path(__file__).parents[2] / "layers" / "tokenizer"
 NO_PYTHON: Final = "false"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from derender.vocabulary import dump
+from tests.support.vocabularies import manifest
 
 from ..benchmarks.runtime import CHAT, Runtime, http_event
-from ..unit.support import manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,17 +14,19 @@ from unittest.mock import patch
 import pytest
 
 from derender.vocabulary import dump
+from tests.support.api_client import Answer
+from tests.support.functions import started
+from tests.support.leaks import CANARY, SECRETS, faulty_functions, leaks
+from tests.support.paths import BUNDLED
+from tests.support.vocabularies import manifest
 
 from ..benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event
-from ..in_process import started
-from ..leaks import CANARY, SECRETS, faulty_functions, leaks
-from ..unit.support import BUNDLED, Answer, manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ..in_process import Function
+    from tests.support.functions import Function
 
 COMPLETIONS: Final = "/v1/completions/derender"
 RECORDED: Final = json.loads((HANDLERS.parent / "examples" / "stream.json").read_text(encoding="utf-8"))

@@ -19,18 +19,18 @@ from hypothesis import strategies as st
 from derender.http.compression import accepts_gzip
 from lambda_runtime.http_handler import HttpHandler
 from lambda_runtime.response_size import MAX_RESPONSE, response_size, writes_ascii
+from tests.support.api_client import Answer
+from tests.support.api_client import event as event_of
+from tests.support.functions import started
 
 from ..benchmarks.runtime import CHAT, Runtime, http_event
-from ..in_process import started
-from ..unit.support import Answer
-from ..unit.support import event as event_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ..in_process import Function
-    from ..unit.support import EventKind
+    from tests.support.api_client import EventKind
+    from tests.support.functions import Function
 
 ESCAPED: Final = "AWS_Lambda_python3.11"
 UNESCAPED: Final = "AWS_Lambda_python3.13"

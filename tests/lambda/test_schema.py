@@ -16,15 +16,15 @@ from urllib3 import HTTPResponse
 from derender.http.app import create_app
 from derender.http.sse import EVENT_STREAM
 from derender.models.model import Models
+from tests.support.functions import started
+from tests.support.openapi_fuzzing import FUZZED, JsonSession, check
 
 from ..benchmarks.runtime import CHAT, http_event
-from ..fuzzing import FUZZED, JsonSession, check
-from ..in_process import started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..in_process import Function
+    from tests.support.functions import Function
 
     Case = schemathesis.Case[Any]
 

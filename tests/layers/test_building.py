@@ -15,8 +15,7 @@ from layer_compiler import BuildError
 from layer_compiler.building.layer import compile_layer
 from layer_compiler.building.models_file import Model
 from layer_compiler.building.restating import restate
-
-from ..unit.support import byte_level_tokenizer, write_folder
+from tests.support.small_tokenizers import byte_level_tokenizer, write_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,14 +11,14 @@ import pytest
 import layer_compiler
 from derender.cli import main
 from layer_compiler.corpus import TEXTS
-
-from ..unit.support import (
+from tests.support.small_tokenizers import (
     byte_level_tokenizer,
     metaspace_tokenizer,
     sentence_piece_tokenizer,
     word_piece_tokenizer,
     write_folder,
 )
+
 from .serving import Answer, serving, vllm
 
 if TYPE_CHECKING:

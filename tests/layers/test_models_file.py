@@ -11,8 +11,7 @@ from derender.cli import main
 from derender.settings import default_layer
 from derender.vocabulary import load
 from layer_compiler.building.models_file import Model, ModelsFileError, read_models
-
-from ..unit.support import byte_level_tokenizer, sentence_piece_tokenizer, write_folder
+from tests.support.small_tokenizers import byte_level_tokenizer, sentence_piece_tokenizer, write_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

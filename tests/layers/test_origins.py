@@ -23,8 +23,8 @@ from layer_compiler.model_files.filenames import wanted
 from layer_compiler.sources import s3 as s3_source
 from layer_compiler.sources.hub import ALLOWED, IGNORED
 from layer_compiler.sources.source import digest_of, kind_of, obtained
+from tests.support.small_tokenizers import byte_level_tokenizer, write_folder
 
-from ..unit.support import byte_level_tokenizer, write_folder
 from .serving import hub, serving
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from derender.cli import main
 from derender.vocabulary import load
 from layer_compiler.publishing import lambda_layer
 from layer_compiler.publishing.archive import archive
-
-from ..unit.support import byte_level_tokenizer, sentence_piece_tokenizer, write_folder
+from tests.support.small_tokenizers import byte_level_tokenizer, sentence_piece_tokenizer, write_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import socket
@@ -15,19 +14,18 @@ from typing import IO, TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from mangum import Mangum
 
 from derender.http.app import create_app
 from derender.models.layer import load_models
 from derender.settings import Settings
 from derender.telemetry.log_lines import INVOCATION
 from derender.telemetry.request_ids import REQUEST_ID
+from tests.support.api_client import Client
+from tests.support.functions import same_logging
 
 from ..benchmarks.runtime import HANDLERS
-from ..in_process import same_logging
 from ..relay.serving import RelayServer
 from ..relay.upstream import UpstreamServer, wait_until
-from ..unit.support import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -94,24 +92,16 @@ def observed() -> Observed:
     return Observed()
 
 
-@pytest.fixture(scope="session")
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
-
-
 @pytest.fixture
-def api(observed: Observed, loop: asyncio.AbstractEventLoop) -> Client:
+def api(observed: Observed) -> Client:
     """The application behind Mangum, observed."""
-    return client(loop, observed)
+    return client(observed)
 
 
-def client(loop: asyncio.AbstractEventLoop, observe: Observe | None, **settings: str) -> Client:
+def client(observe: Observe | None, **settings: str) -> Client:
     """The application behind Mangum, with an observer."""
-    asyncio.set_event_loop(loop)
     app = create_app(models(**settings), max_body_bytes=1 << 20, observe=observe)
-    return Client(Mangum(app, lifespan="off"), loop)
+    return Client(app)
 
 
 @dataclass

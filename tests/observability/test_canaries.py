@@ -21,15 +21,14 @@ import boto3
 from moto import mock_aws
 
 from derender.telemetry.observer import Observer
+from tests.support.functions import load_function
 
 from ..benchmarks.runtime import CHAT, Runtime, http_event
-from ..in_process import load_function
 from ..relay.serving import END, RELAY, chunks_of, generate_request, qwen3
 from ..relay.upstream import GENERATE, Break, Reply, answer, sse, stream
 from .conftest import client, relay_script
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import httpx
@@ -167,13 +166,11 @@ def test_the_api_function_tells_nothing() -> None:
     nothing_is_seen(logs, lines=len(POSTED) + 3)
 
 
-def test_no_record_holds_anything(
-    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_no_record_holds_anything(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
     """Nor does it where other handlers get the records."""
     caplog.set_level(logging.DEBUG)
     observer = Observer("api", DEBUG)
-    function = client(loop, observer)
+    function = client(observer)
     for posted in POSTED:
         function.send(posted.path, posted.body, method=posted.method, headers=posted.headers)
     own = [record for record in caplog.records if record.name == "derender"]

@@ -25,11 +25,12 @@ from derender.telemetry.metrics import METRICS, NAMESPACE
 from derender.telemetry.observation import AnswerFacts, Observation
 from derender.telemetry.tally import Tally
 from derender.vocabulary import dump
+from tests.support.paths import BUNDLED
+from tests.support.vocabularies import manifest
 
 from ..benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event
 from ..relay.serving import PROMPT, RELAY, chunks_of, generate_request
 from ..relay.upstream import UpstreamServer, stream
-from ..unit.support import BUNDLED, manifest
 from .aws_metrics import AWS_METRICS
 from .cloudwatch import INFRA, Reading, Search, Store, alarm_value, alarms, read_by, resources, widgets
 from .conftest import generated, relay_script

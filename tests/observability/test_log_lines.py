@@ -21,9 +21,9 @@ from derender.telemetry.request_ids import REQUEST_ID
 from derender.telemetry.tally import Tally
 from lambda_runtime.invocation import begin_invocation
 from lambda_runtime.web_adapter import WebAdapter
+from tests.support.functions import started
 
 from ..benchmarks.runtime import CHAT, Runtime, http_event
-from ..in_process import started
 from .conftest import generated
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
     from derender.telemetry.observation import Observation
+    from tests.support.api_client import Client
 
-    from ..unit.support import Client
     from .conftest import Observed
 
 COMPLETIONS: Final = "/v1/completions/derender"
@@ -119,8 +119,8 @@ def test_reasoning_that_the_client_does_not_get_is_no_answer(api: Client, observ
     assert observed.tally.outcomes == {"unanswered": 1}
 
 
-def test_without_parsers_nothing_is_parsed(loop: asyncio.AbstractEventLoop, observed: Observed) -> None:
-    plain = client(loop, observed, tool_call_parser="none", reasoning_parser="none")
+def test_without_parsers_nothing_is_parsed(observed: Observed) -> None:
+    plain = client(observed, tool_call_parser="none", reasoning_parser="none")
     assert plain.chat({"generate_response": generated(output(CALL))}).status == 200
     assert (observed.answer.parsers, observed.tally.outcomes) == ((), {})
 
@@ -229,13 +229,11 @@ def test_other_routes_are_observed_too(api: Client, observed: Observed) -> None:
 # --- observers ------------------------------------------------------------------------------------------------
 
 
-def test_an_observer_that_fails_is_nobodys_concern(
-    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_observer_that_fails_is_nobodys_concern(caplog: pytest.LogCaptureFixture) -> None:
     def fail(_: Observation) -> None:
         raise ValueError("quixotic")
 
-    answer = client(loop, fail).chat({"generate_response": generated(output("one")), "chat_request": {}})
+    answer = client(fail).chat({"generate_response": generated(output("one")), "chat_request": {}})
     assert answer.choice["message"]["content"] == "one"
     (record,) = (each for each in caplog.records if each.name == "derender")
     assert record.levelno == logging.ERROR
@@ -252,10 +250,10 @@ def test_facts_that_fail_are_nobodys_concern(
 
 
 def test_without_an_observer_nothing_is_gathered(
-    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("derender.http.routes.describe_answer", lambda _: 1 / 0)
-    answer = client(loop, None).chat({"generate_response": generated(output("one")), "chat_request": {}})
+    answer = client(None).chat({"generate_response": generated(output("one")), "chat_request": {}})
     assert answer.status == 200
     assert "x-request-id" in answer.headers
     assert caplog.records == []

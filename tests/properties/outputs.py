@@ -12,9 +12,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hypothesis import strategies as st
-from tests.conformance.vocabularies import vocabulary
 
 from derender.parsing import load_parsers
+from tests.conformance.vocabularies import vocabulary
 
 from .values import (
     INTEGERS,

@@ -7,7 +7,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import orjson
-from tests.conformance.vocabularies import vocabulary
 
 from derender.decoding import detokenizer
 from derender.models.model import StateSeal
@@ -23,6 +22,7 @@ from derender.parsing import (
 )
 from derender.streaming.sealing import open_state, seal_state
 from derender.streaming.state import ChoiceState, GenerationState
+from tests.conformance.vocabularies import vocabulary
 
 from .values import MARKS, loads
 

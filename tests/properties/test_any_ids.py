@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
-from tests.conformance.vocabularies import vocabulary
 
 from derender.parsing import REASONING_PARSERS, TOOL_CALL_PARSERS, ParserError, load_parsers
+from tests.conformance.vocabularies import vocabulary
 
 from .examples import tried
 from .outputs import FAMILIES, Family, outputs

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.conformance.vocabularies import vocabulary
 
 from .examples import tried

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conformance.vocabularies import vocabulary
-from tests.unit.support import mutated, places, replaced
 
 from derender.errors import BadRequest
 from derender.parsing import dump_state, finish, load_state, parse, read_pieces
+from tests.conformance.vocabularies import vocabulary
+from tests.support.json_mutations import mutated, places, replaced
 
 from .examples import tried
 from .outputs import FAMILIES, Call, Family, outputs, written

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 import pytest
 
+from tests.support.leaks import CANARY, MESSAGE, SECRETS, faulty_functions, leaks
+
 from ..benchmarks.runtime import HANDLERS
-from ..leaks import CANARY, MESSAGE, SECRETS, faulty_functions, leaks
 from .serving import CHAT, COMPLETIONS, END, RELAY, RelayServer, chunks_of, generate_request, response_of, usage
 from .upstream import RENDER_CHAT, RENDER_COMPLETIONS, Break, Reply, answer, sse, stream
 

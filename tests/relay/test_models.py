@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from tests.unit.support import manifest
 
 from derender.vocabulary import dump
+from tests.support.vocabularies import manifest
 
 from .serving import CHAT, COMPLETIONS, RELAY, chunks_of, generate_request, response_of, text_of
 from .upstream import GENERATE, answer, stream

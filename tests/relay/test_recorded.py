@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from tests.streamed import one_by_one
+
+from tests.support.streams import one_by_one
 
 from .serving import events_of
 from .upstream import stream

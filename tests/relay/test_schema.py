@@ -12,8 +12,8 @@ from schemathesis.core.result import Ok
 from derender.models.model import Models
 from derender.relay import Relay, Upstream
 from derender.relay.routes import create_relay_app
+from tests.support.openapi_fuzzing import FUZZED, JsonSession, check
 
-from ..fuzzing import FUZZED, JsonSession, check
 from .serving import CHAT, COMPLETIONS, END, RELAY, chunks_of, generate_request, response_of, usage
 from .upstream import RENDER_CHAT, RENDER_COMPLETIONS, Break, Reply, answer, sse, stream
 

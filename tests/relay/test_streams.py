@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from tests.streamed import Added, added_up
+
+from tests.support.streams import Added, added_up
 
 from .serving import (
     CHAT,

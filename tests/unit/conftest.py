@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import settings
-from mangum import Mangum
 from tokenizers import Tokenizer
 
 from derender.http.app import create_app
 from derender.vocabulary import load
 from layer_compiler import build
-
-from .support import (
-    BUNDLED,
-    Client,
-    alone,
-    byte_level,
+from tests.support.api_client import Client
+from tests.support.models import alone, served
+from tests.support.paths import BUNDLED
+from tests.support.small_tokenizers import (
     byte_level_tokenizer,
     metaspace_tokenizer,
-    sentence_piece,
     sentence_piece_tokenizer,
-    served,
     word_piece_tokenizer,
     write_folder,
 )
+from tests.support.vocabularies import byte_level, sentence_piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from derender.models.model import ServedModel
@@ -65,26 +59,16 @@ def tiny(bytes_vocabulary: Vocabulary) -> ServedModel:
     return served(bytes_vocabulary)
 
 
-@pytest.fixture(scope="session")
-def event_loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """The loop that the Lambda adapter looks for."""
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    yield loop
-    asyncio.set_event_loop(None)
-    loop.close()
-
-
 Serve = Callable[["ServedModel"], Client]
 
 
 @pytest.fixture(scope="session")
-def serve(event_loop: asyncio.AbstractEventLoop) -> Serve:
+def serve() -> Serve:
     """Model → the application behind the Lambda adapter, with bodies of at most 64 KiB."""
 
     def serving(model: ServedModel) -> Client:
         app = create_app(alone(model), max_body_bytes=64 * 1024)
-        return Client(Mangum(app, lifespan="off"), event_loop)
+        return Client(app)
 
     return serving
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from derender.errors import InvalidRequest, RequestTooLarge
 from derender.protocol.gunzip import gunzip
-
-from .support import CHAT, COMPLETIONS, B, generated
+from tests.support.api_client import CHAT, COMPLETIONS, generated
+from tests.support.vocabularies import B
 
 if TYPE_CHECKING:
-    from .support import Client
+    from tests.support.api_client import Client
 
 LIMIT = 64 * 1024
 """Of the client."""

@@ -13,8 +13,7 @@ from derender import __version__
 from derender.cli import main
 from derender.settings import default_layer
 from derender.vocabulary import load
-
-from .support import byte_level_tokenizer, word_piece_tokenizer, write_folder
+from tests.support.small_tokenizers import byte_level_tokenizer, word_piece_tokenizer, write_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,19 +20,18 @@ from tokenizers import Tokenizer, decoders
 from derender.vocabulary import Vocabulary, load
 from fetch import NAMES
 from layer_compiler import BuildError, build
-
-from .conftest import SYNTHETIC
-from .support import (
+from tests.support.json_mutations import json_values, mutated
+from tests.support.small_tokenizers import (
     WORDS,
     byte_level_tokenizer,
-    file_content,
     id_of,
-    json_values,
-    mutated,
     sentence_piece_tokenizer,
     word_piece_tokenizer,
     write_folder,
 )
+from tests.support.vocabularies import file_content
+
+from .conftest import SYNTHETIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,27 +11,17 @@ from tokenizers import Tokenizer, decoders, models
 
 from derender.decoding.detokenizer import DetokenizerState, detokenize, start
 from derender.vocabulary import TokenizersError, dump
-
-from .support import (
-    BYTE_LEVEL,
-    REPLACEMENT,
-    SENTENCE_PIECE,
+from tests.support.api_client import generated
+from tests.support.decoding_oracle import REPLACEMENT, byte_fallback_text, byte_level_text, split
+from tests.support.models import served
+from tests.support.small_tokenizers import (
     WORDS,
-    B,
-    S,
-    byte_fallback_text,
-    byte_level_text,
-    generated,
     id_of,
-    library,
-    loaded,
-    manifest,
     metaspace_tokenizer,
-    served,
-    split,
     unruled_byte_tokenizer,
     word_piece_tokenizer,
 )
+from tests.support.vocabularies import BYTE_LEVEL, SENTENCE_PIECE, B, S, library, loaded, manifest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,8 +21,8 @@ from derender.relay.requests import (
     CompletionRelayRequest,
 )
 from derender.relay.routes import create_relay_app
-
-from .support import CHAT, COMPLETIONS, at, deleted, places, replaced
+from tests.support.api_client import CHAT, COMPLETIONS
+from tests.support.json_mutations import at, deleted, places, replaced
 
 if TYPE_CHECKING:
     from derender.protocol.base import WireModel

@@ -9,27 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .support import (
-    BYTE_LEVEL,
-    SENTENCE_PIECE,
-    B,
-    S,
-    byte_level_text,
-    generated,
-    library,
-    metaspace_tokenizer,
-    served,
-    unruled_byte_tokenizer,
-    vocabulary,
-)
+from tests.support.api_client import generated
+from tests.support.decoding_oracle import byte_level_text
+from tests.support.models import served
+from tests.support.small_tokenizers import metaspace_tokenizer, unruled_byte_tokenizer
+from tests.support.vocabularies import BYTE_LEVEL, SENTENCE_PIECE, B, S, library, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from derender.vocabulary import Vocabulary
+    from tests.support.api_client import Client
 
     from .conftest import Serve
-    from .support import Client
 
     Form = Callable[[int], dict[str, Any]]
 

@@ -61,7 +61,7 @@ def ask(deploy: Deploy, tokenizer: TokenizerFolder) -> Ask:
         }
         if prompt is not None:
             body["prompt_token_ids"] = encode(prompt)
-        return endpoint.post(CHAT, body)
+        return endpoint.exchange(CHAT, body)
 
     return post
 
@@ -220,5 +220,5 @@ def test_a_choice_that_the_tools_do_not_allow_is_refused(ask: Ask, client: dict[
 def test_the_clients_request_is_needed(deploy: Deploy) -> None:
     endpoint = deploy("qwen3", {"DERENDER_TOOL_CALL_PARSER": "hermes", "DERENDER_REASONING_PARSER": "none"})
     choice = {"index": 0, "token_ids": [9707], "finish_reason": "stop"}
-    status, body = endpoint.post(CHAT, {"generate_response": {"request_id": "r", "choices": [choice]}})
+    status, body = endpoint.exchange(CHAT, {"generate_response": {"request_id": "r", "choices": [choice]}})
     assert (status, body["error"]["param"]) == (400, "chat_request")

@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from mangum import Mangum
 
 from derender.errors import BadRequest, InternalError, ModelNotFound
 from derender.http.app import create_app
@@ -14,11 +13,10 @@ from derender.models import layer as layer_module
 from derender.models.layer import load_models
 from derender.settings import Settings, SettingsError
 from derender.vocabulary import dump, load
-
-from .support import CHAT, COMPLETIONS, Client, generated, manifest
+from tests.support.api_client import CHAT, COMPLETIONS, Client, generated
+from tests.support.vocabularies import manifest
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Mapping
     from pathlib import Path
 
@@ -397,9 +395,9 @@ def test_a_damaged_default_ends_the_start(layer: Path) -> None:
 # --- requests -------------------------------------------------------------------------------------------------
 
 
-def client_of(models: Models, loop: asyncio.AbstractEventLoop) -> Client:
+def client_of(models: Models) -> Client:
     """The application that serves them, behind the Lambda adapter."""
-    return Client(Mangum(create_app(models, max_body_bytes=64 * 1024), lifespan="off"), loop)
+    return Client(create_app(models, max_body_bytes=64 * 1024))
 
 
 def asked(path: str, model: str | None, **fields: Any) -> dict[str, Any]:
@@ -415,10 +413,8 @@ def text_of(choice: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
-def test_a_request_is_answered_with_its_models_text_and_name(
-    layer: Path, event_loop: asyncio.AbstractEventLoop, path: str
-) -> None:
-    client = client_of(models_of(layer, model="alpha", served_model_name="b=org/beta"), event_loop)
+def test_a_request_is_answered_with_its_models_text_and_name(layer: Path, path: str) -> None:
+    client = client_of(models_of(layer, model="alpha", served_model_name="b=org/beta"))
     for model, name, text in (
         (None, "alpha", "ab"),
         ("org/beta", "org/beta", "xy"),
@@ -434,10 +430,10 @@ def test_a_request_is_answered_with_its_models_text_and_name(
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
 def test_a_request_is_answered_with_the_name_in_the_clients_own_request(
-    layer: Path, event_loop: asyncio.AbstractEventLoop, path: str, stream: bool
+    layer: Path, path: str, stream: bool
 ) -> None:
     models = models_of(layer, model="alpha", served_model_name="a, b, c=gamma")
-    client = client_of(models, event_loop)
+    client = client_of(models)
     field = "chat_request" if path == CHAT else "completion_request"
     for model, own, name in (
         (None, "a", "a"),
@@ -457,11 +453,9 @@ def test_a_request_is_answered_with_the_name_in_the_clients_own_request(
 
 
 @pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
-def test_a_request_that_can_not_be_routed_is_told_why(
-    layer: Path, event_loop: asyncio.AbstractEventLoop, path: str
-) -> None:
+def test_a_request_that_can_not_be_routed_is_told_why(layer: Path, path: str) -> None:
     damage(file_of(layer, "gamma"))
-    client = client_of(models_of(layer), event_loop)
+    client = client_of(models_of(layer))
     for model, status, kind in (
         (None, 400, "BadRequestError"),
         ("delta", 404, "NotFoundError"),
@@ -475,10 +469,8 @@ def test_a_request_that_can_not_be_routed_is_told_why(
 
 
 @pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
-def test_a_stream_is_of_one_model_under_any_of_its_names(
-    layer: Path, event_loop: asyncio.AbstractEventLoop, path: str
-) -> None:
-    client = client_of(models_of(layer, served_model_name="a=alpha"), event_loop)
+def test_a_stream_is_of_one_model_under_any_of_its_names(layer: Path, path: str) -> None:
+    client = client_of(models_of(layer, served_model_name="a=alpha"))
 
     def ask(model: str, state: object, token_id: int) -> Any:
         chunk = {"request_id": "r", "choices": [{"index": 0, "token_ids": [token_id]}]}
@@ -498,14 +490,12 @@ def test_a_stream_is_of_one_model_under_any_of_its_names(
             assert "another model" in answer.error["message"]
 
 
-def test_models_are_listed_in_one_order_with_the_default_first(
-    tmp_path: Path, event_loop: asyncio.AbstractEventLoop
-) -> None:
+def test_models_are_listed_in_one_order_with_the_default_first(tmp_path: Path) -> None:
     write(tmp_path, "alpha", "org/beta", max_model_len=64)
     write(tmp_path, "gamma", max_model_len=8)
     damage(file_of(tmp_path, "alpha"))
     models = models_of(tmp_path, model="gamma", served_model_name="best, a=alpha", max_model_len="32")
-    listed = client_of(models, event_loop).send("/v1/models", method="GET").json["data"]
+    listed = client_of(models).send("/v1/models", method="GET").json["data"]
     assert [(model["id"], model["root"], model["max_model_len"]) for model in listed] == [
         ("best", "gamma", 8),
         ("gamma", "gamma", 8),

@@ -15,14 +15,15 @@ from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRe
 from derender.protocol.generate import LogprobEntry
 from derender.protocol.reading import read_either
 from derender.protocol.stream import ChatStreamRequest, CompletionStreamRequest
-
-from .support import CHAT, COMPLETIONS, B, generated, places
-from .support import at as value_at
+from tests.support.api_client import CHAT, COMPLETIONS, generated
+from tests.support.json_mutations import at as value_at
+from tests.support.json_mutations import places
+from tests.support.vocabularies import B
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .support import Client
+    from tests.support.api_client import Client
 
 REQUESTS: Final[dict[str, dict[str, type[WireModel]]]] = {
     CHAT: {"complete": ChatDerenderRequest, "streamed": ChatStreamRequest},

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from derender.answers import chat as chat_module
 from derender.protocol import limits as limits_module
-
-from .support import CHAT, COMPLETIONS, B, at, deleted, generated, mutated, places, replaced
+from tests.support.api_client import CHAT, COMPLETIONS, generated
+from tests.support.json_mutations import at, deleted, mutated, places, replaced
+from tests.support.vocabularies import B
 
 if TYPE_CHECKING:
-    from .support import Client, EventKind, Place
+    from tests.support.api_client import Client, EventKind
+    from tests.support.json_mutations import Place
 
 HELLO, WORLD, BANG, EOS, SIZE = int(B.HELLO), int(B.WORLD), int(B.BANG), int(B.EOS), int(B.SIZE)
 PATHS: Final = (CHAT, COMPLETIONS)

@@ -14,8 +14,8 @@ import pytest
 from derender.models.layer import load_models
 from derender.settings import Settings, SettingsError, default_layer
 from derender.vocabulary import dump
-
-from .support import BUNDLED, ROOT, manifest
+from tests.support.paths import BUNDLED, ROOT
+from tests.support.vocabularies import manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from derender.decoding.stopping import cut_stop_string, drop_stop_token, stop_strings
 from derender.protocol.derender import ClientRequest
-
-from .support import B, generated, manifest
+from tests.support.api_client import generated
+from tests.support.vocabularies import B, manifest
 
 if TYPE_CHECKING:
-    from .support import Client
+    from tests.support.api_client import Client
 
 EOS, OTHER, PAD, HELLO = int(B.EOS), int(B.OTHER_EOS), int(B.PAD), int(B.HELLO)
 ABOUT: Final = manifest(eos_token_id=EOS, stop_token_ids=(EOS, OTHER), special_token_ids=(EOS, OTHER, PAD))

@@ -24,17 +24,9 @@ from derender.vocabulary import (
     load,
     read_manifest,
 )
-
-from .support import (
-    file_content,
-    json_values,
-    library,
-    loaded,
-    manifest,
-    metaspace_tokenizer,
-    vocabulary,
-    word_piece_tokenizer,
-)
+from tests.support.json_mutations import json_values
+from tests.support.small_tokenizers import metaspace_tokenizer, word_piece_tokenizer
+from tests.support.vocabularies import file_content, library, loaded, manifest, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,7 @@ from derender.parsing import (
     start,
 )
 from derender.parsing.names import REASONING_PARSERS, TOOL_CALL_PARSERS
-
-from ..support import vocabulary
+from tests.support.vocabularies import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

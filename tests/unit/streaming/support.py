@@ -11,9 +11,10 @@ from derender.errors import DerenderError
 from derender.parsing import load_parsers
 from derender.protocol.writing import dumps
 from derender.streaming import Derendered
+from tests.support.api_client import CHAT, COMPLETIONS
+from tests.support.models import alone, served
 
 from ..parsing.support import encoded, markers_of, with_markers
-from ..support import CHAT, COMPLETIONS, alone, served
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

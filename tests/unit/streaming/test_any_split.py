@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.streamed import added_up, at_once, groups, one_by_one, whole
 
-from ..support import CHAT, COMPLETIONS, B, S, sentence_piece, served
+from tests.support.api_client import CHAT, COMPLETIONS
+from tests.support.models import served
+from tests.support.streams import added_up, at_once, groups, one_by_one, whole
+from tests.support.vocabularies import B, S, sentence_piece
+
 from .support import ASKED, CALL, TOOLS, Local, logprobs, parsing
 
 if TYPE_CHECKING:

@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 
 from derender.streaming import chat as chat_module
 from derender.streaming import completions as completions_module
+from tests.support.api_client import CHAT, COMPLETIONS
+from tests.support.json_mutations import mutated
+from tests.support.models import served
+from tests.support.vocabularies import B
 
-from ..support import CHAT, COMPLETIONS, B, mutated, served
 from .support import ASKED, TOOLS, Local, chunk, ids, logprobs, parsing
 
 if TYPE_CHECKING:
     from derender.models.model import ServedModel
-
-    from ..support import Client
+    from tests.support.api_client import Client
 
 HELLO, SIZE = int(B.HELLO), int(B.SIZE)
 both = pytest.mark.parametrize("path", [CHAT, COMPLETIONS])

@@ -6,9 +6,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.streamed import added_up, at_once, one_by_one
 
-from ..support import CHAT, COMPLETIONS, B, S, served
+from tests.support.api_client import CHAT, COMPLETIONS
+from tests.support.models import served
+from tests.support.streams import added_up, at_once, one_by_one
+from tests.support.vocabularies import B, S
+
 from .support import ASKED, CALL, CREATED, TOOLS, Local, chunk, ids, logprobs, parsing
 
 if TYPE_CHECKING:
@@ -16,8 +19,7 @@ if TYPE_CHECKING:
 
     from derender.models.model import ServedModel
     from derender.vocabulary import Vocabulary
-
-    from ..support import Client
+    from tests.support.api_client import Client
 
 HELLO, COMMA, WORLD, BANG, EOS, OTHER = B.HELLO, B.COMMA, B.WORLD, B.BANG, B.EOS, B.OTHER_EOS
 both = pytest.mark.parametrize("path", [CHAT, COMPLETIONS])

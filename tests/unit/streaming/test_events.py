@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..support import CHAT, COMPLETIONS, B
+from tests.support.api_client import CHAT, COMPLETIONS
+from tests.support.vocabularies import B
+
 from .support import ASKED, chunk
 
 if TYPE_CHECKING:
-    from ..support import Client
+    from tests.support.api_client import Client
 
 HELLO, WORLD = int(B.HELLO), int(B.WORLD)
 both = pytest.mark.parametrize("path", [CHAT, COMPLETIONS])

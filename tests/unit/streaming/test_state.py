@@ -20,8 +20,11 @@ from derender.parsing import ParserState
 from derender.settings import Settings, SettingsError
 from derender.streaming import sealing as sealing_module
 from derender.streaming.state import ChoiceState, GenerationState
+from tests.support.api_client import CHAT, COMPLETIONS
+from tests.support.json_mutations import json_values, mutated
+from tests.support.models import served
+from tests.support.vocabularies import B
 
-from ..support import CHAT, COMPLETIONS, B, json_values, mutated, served
 from .support import CALL, TOOLS, Local, chunk, ids, parsing
 
 if TYPE_CHECKING:

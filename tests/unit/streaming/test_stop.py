@@ -6,9 +6,12 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from tests.streamed import Added, added_up, one_by_one
 
-from ..support import CHAT, COMPLETIONS, B, served
+from tests.support.api_client import CHAT, COMPLETIONS
+from tests.support.models import served
+from tests.support.streams import Added, added_up, one_by_one
+from tests.support.vocabularies import B
+
 from .support import ASKED, CALL, TOOLS, Local, chunk, ids, logprobs, parsing
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Functions in this process, as the runtime loads and calls them."""
+"""Lambda functions in this process, loaded and called as the runtime does."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import importlib.util
 import logging
 import os
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from .benchmarks.runtime import HANDLERS
+from .paths import HANDLERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -26,20 +25,24 @@ __all__ = ["load_function", "same_logging", "started"]
 
 @contextmanager
 def started(environment: Mapping[str, str] | None = None) -> Iterator[Function]:
-    """The api function, started with variables.
-
-    It has a thread of its own: the adapter runs on its thread's event loop, which no other test takes away.
-    """
+    """Start the api function with environment variables."""
     loop = asyncio.new_event_loop()
-    with ThreadPoolExecutor(1, initializer=asyncio.set_event_loop, initargs=(loop,)) as thread:
-        with same_logging():
-            module = thread.submit(load_function, "api", environment).result()
-        yield lambda event: thread.submit(module.handler, event, None).result()
+    asyncio.set_event_loop(loop)
+
+    def call(event: object) -> dict[str, Any]:
+        # The adapter runs on the thread's event loop, which other tests change.
+        asyncio.set_event_loop(loop)
+        response: dict[str, Any] = module.handler(event, None)
+        return response
+
+    with same_logging():
+        module = load_function("api", environment)
+    yield call
     loop.close()
 
 
 def load_function(name: str, environment: Mapping[str, str] | None = None) -> ModuleType:
-    """A module of `handlers/`, imported anew with variables. It takes over the logging of the process."""
+    """Import a module of `handlers/` anew with environment variables. It takes over the process's logging."""
     spec = importlib.util.spec_from_file_location(f"derender_{name}", HANDLERS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -51,7 +54,7 @@ def load_function(name: str, environment: Mapping[str, str] | None = None) -> Mo
 
 @contextmanager
 def same_logging() -> Iterator[None]:
-    """Undo what functions set up for their process: afterwards it logs and warns as before."""
+    """Restore the process's logging and warnings at the end: functions change both."""
     root = logging.getLogger()
     handlers, levels = [*root.handlers], {each: each.level for each in (root, logging.getLogger("derender"))}
     with (

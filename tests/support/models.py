@@ -1,0 +1,34 @@
+"""Served models with small limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from derender.logprobs.writer import LogprobWriter
+from derender.models.model import ModelEntry, Models, ServedModel, StateSeal
+from derender.protocol.limits import Limits
+
+if TYPE_CHECKING:
+    from derender.logprobs.writer import LogprobBytes
+    from derender.vocabulary import Vocabulary
+
+__all__ = ["alone", "served"]
+
+
+def served(vocabulary: Vocabulary, *, logprob_bytes: LogprobBytes = "exact", **limits: int) -> ServedModel:
+    """A vocabulary behind small limits."""
+    values = {"max_model_len": 64, "max_logprobs": 4, "max_sequences": 3, **limits}
+    return ServedModel(
+        names=("tiny", "small"),
+        vocabulary=vocabulary,
+        limits=Limits(vocabulary_size=vocabulary.manifest.size, **values),
+        logprobs=LogprobWriter(vocabulary, logprob_bytes),
+        parsers=None,
+        seal=StateSeal(model=0, size=vocabulary.manifest.size),
+    )
+
+
+def alone(model: ServedModel) -> Models:
+    """A model that is the only one, and loaded."""
+    entry = ModelEntry(model.names, model.vocabulary.manifest.name, model.limits.max_model_len, lambda: model)
+    return Models((entry,), default=entry)

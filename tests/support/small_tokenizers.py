@@ -1,0 +1,140 @@
+"""Small tokenizers of the `tokenizers` library, one for each kind of decoder, and folders that hold them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = [
+    "WORDS",
+    "byte_level_tokenizer",
+    "id_of",
+    "metaspace_tokenizer",
+    "sentence_piece_tokenizer",
+    "unruled_byte_tokenizer",
+    "word_piece_tokenizer",
+    "write_folder",
+]
+
+
+UNKNOWN: Final = "<unk>"
+
+
+WORDS: Final = ("Hello", " world", " naïve", "東京", " 東", "😀", "the", " the", "ing", "\n\n", "  ")
+
+
+def _grown(words: Sequence[Sequence[str]]) -> tuple[list[str], list[tuple[str, str]]]:
+    """Tokens and merges that make each word one token, from its symbols on."""
+    tokens: dict[str, None] = {}
+    merges: dict[tuple[str, str], None] = {}
+    for symbols in words:
+        grown = symbols[0]
+        for symbol in symbols[1:]:
+            merges[grown, symbol] = None
+            grown += symbol
+            tokens[grown] = None
+    return list(tokens), list(merges)
+
+
+def byte_level_tokenizer() -> Tokenizer:
+    """Byte-level BPE: bytes, some words, and added tokens after them."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    encoder = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokens, merges = _grown([encoder.pre_tokenize_str(word)[0][0] for word in WORDS])
+    vocab = {token: number for number, token in enumerate([*alphabet, *tokens])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges))
+    tokenizer.pre_tokenizer = encoder
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<|end|>", "<|stop|>", "<|pad|>"])
+    tokenizer.add_tokens([AddedToken("<think>", normalized=False), AddedToken("größe ∞", normalized=False)])
+    return tokenizer
+
+
+def sentence_piece_tokenizer(*, strip: bool) -> Tokenizer:
+    """SentencePiece-like BPE with byte fallback, as Llama 2 (stripping) and Gemma 3 (not)."""
+    tokens, merges = _grown([word.replace(" ", "▁") for word in WORDS if word not in ("😀", "\n\n")])
+    symbols = sorted(
+        {symbol for word in WORDS for symbol in word.replace(" ", "▁") if symbol not in "😀\n"} | {"!"}
+    )
+    byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+    vocab = {
+        token: number
+        for number, token in enumerate(dict.fromkeys(["<unk>", "<s>", "</s>", *byte_tokens, *symbols, *tokens]))
+    }
+    tokenizer = Tokenizer(
+        models.BPE(vocab=vocab, merges=merges, unk_token=UNKNOWN, byte_fallback=True, fuse_unk=True)
+    )
+    prepend = [normalizers.Prepend("▁")] if strip else []
+    tokenizer.normalizer = normalizers.Sequence([*prepend, normalizers.Replace(" ", "▁")])
+    stripping = [decoders.Strip(" ", 1, 0)] if strip else []
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *stripping]
+    )
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+    return tokenizer
+
+
+def metaspace_tokenizer() -> Tokenizer:
+    """Unigram with Metaspace (T5): its decoder fits neither rule."""
+    words = ["▁Hello", "▁world", "▁the", "▁", "ing", "é", *"Helowrdthing!,.aeiou東京"]
+    scores = [(token, -float(number)) for number, token in enumerate(dict.fromkeys(words), 1)]
+    tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0), ("</s>", 0.0), *scores], unk_id=0))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.add_special_tokens(["<unk>", "</s>"])
+    return tokenizer
+
+
+def word_piece_tokenizer(extra: Sequence[str] = ()) -> Tokenizer:
+    """WordPiece (BERT): its decoder joins words, which fits neither rule."""
+    words = ["[UNK]", "[SEP]", "hello", "world", "play", "##ing", "##s", "!", ",", ".", *extra]
+    tokenizer = Tokenizer(
+        models.WordPiece({word: number for number, word in enumerate(words)}, unk_token=words[0])
+    )
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(["[UNK]", "[SEP]"])
+    return tokenizer
+
+
+def unruled_byte_tokenizer() -> Tokenizer:
+    """Byte tokens under a decoder of another order than Llama's or Gemma's, so the library decodes it."""
+    byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+    words = ["<unk>", "</s>", *byte_tokens, "▁Hello", "▁world", "!", "é"]
+    tokenizer = Tokenizer(
+        models.BPE(
+            vocab={word: number for number, word in enumerate(words)},
+            merges=[],
+            unk_token=UNKNOWN,
+            byte_fallback=True,
+        )
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.ByteFallback(), decoders.Replace("▁", " "), decoders.Fuse()]
+    )
+    tokenizer.add_special_tokens(["<unk>", "</s>"])
+    return tokenizer
+
+
+def id_of(tokenizer: Tokenizer, token: str) -> int:
+    """The id of a token that there is."""
+    token_id = tokenizer.token_to_id(token)
+    assert token_id is not None
+    return token_id
+
+
+def write_folder(folder: Path, tokenizer: Tokenizer | None, **configs: Any) -> Path:
+    """A Hugging Face folder: tokenizer.json, and `<name>.json` for each further value."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if tokenizer is not None:
+        tokenizer.save(str(folder / "tokenizer.json"))
+    for name, value in configs.items():
+        (folder / f"{name}.json").write_text(json.dumps(value), encoding="utf-8")
+    return folder
