@@ -13,12 +13,18 @@ from derender.models.layer import load_models
 from derender.settings import Settings
 from tests.support.api_client import Client
 from tests.support.compiled import compiled_layer, tokenizer_folder
+from tests.support.environment import isolate
 
 from .relay.upstream import UpstreamServer
 
 TokenizerFolder = Callable[[str], Path]
 LayerFolder = Callable[[str], Path]
 Deploy = Callable[[str, Mapping[str, str]], Client]
+
+
+def pytest_configure() -> None:
+    """Isolate this process before anything is collected, and before pytest-xdist starts its workers."""
+    isolate()
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec
+from unittest.mock import patch
 
 import tokenizers
 
@@ -19,6 +21,7 @@ import derender
 import layer_compiler
 from fetch import fetch, held
 
+from .environment import inherited
 from .paths import CACHE
 
 if TYPE_CHECKING:
@@ -88,7 +91,8 @@ def cached_folder(parent: Path, sources: Iterable[Path], make: Callable[[Path], 
 def tokenizer_folder(name: str) -> Path:
     """Return the folder of a tokenizer that `fetch` knows, or of `PEER_DEEPSEEK`; download it if needed."""
     if name != PEER_DEEPSEEK:
-        return fetch(CACHE / "tokenizers", name)
+        with patch.dict(os.environ, inherited(), clear=True):
+            return fetch(CACHE / "tokenizers", name)
     base = tokenizer_folder("deepseek_v3")
 
     def make(folder: Path) -> None:
