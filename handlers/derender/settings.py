@@ -1,24 +1,25 @@
-"""Settings, read from the environment once, at start."""
+"""Settings: environment variables, read once at start."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from .parsing import REASONING_PARSERS, TOOL_CALL_PARSERS
 from .vocabulary import MAX_LENGTH
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from .logprobs.writer import LogprobBytes
 
 __all__ = [
     "AUTO",
     "DEFAULT_MAX_MODEL_LEN",
+    "FUNCTION_VARIABLES",
     "NO_PARSER",
-    "Pair",
+    "PerModel",
     "Settings",
     "SettingsError",
     "ToolCallDeltas",
@@ -26,216 +27,248 @@ __all__ = [
     "parser_choices",
 ]
 
-_Word = TypeVar("_Word", bound=str)
-Pair = tuple[str, str]
-"""What is left and right of an equals sign."""
-ToolCallDeltas = Literal["fragments", "complete"]
-"""Fragments of a call's arguments as they come, or each call once it is complete."""
+ValueT = TypeVar("ValueT")
+WordT = TypeVar("WordT", bound=str)
 
-LAMBDA_LAYER: Final = Path("/opt/tokenizer")
-"""Where Lambda mounts the tokenizer layer."""
+ToolCallDeltas = Literal["fragments", "complete"]
+"""Stream each tool call as fragments of its arguments, or once it is complete."""
+
 AUTO: Final = "auto"
 """The parser that the layer's manifest names, if it names one."""
 NO_PARSER: Final = "none"
-LEAST_KEY: Final = 16
-"""Characters of the shortest key that is accepted."""
-MOST_SECONDS: Final = 86_400
-"""Longest time to wait for something."""
 DEFAULT_MAX_MODEL_LEN: Final = 131_072
-"""Where neither a setting nor the layer says: the longest context in common use."""
+"""Used if neither a setting nor the layer has a length: the longest context in common use."""
+FUNCTION_VARIABLES: Final = ("DERENDER_SERVICE", "DERENDER_LOG_LEVEL")
+"""Variables that only the Lambda functions read, for their log lines and metrics."""
+
+_PREFIX: Final = "DERENDER_"
+_LAMBDA_LAYER: Final = Path("/opt/tokenizer")
+"""Lambda mounts the tokenizer layer here."""
+_LEAST_KEY: Final = 16
+"""Minimum length of a state key in characters."""
+_MOST_SECONDS: Final = 86_400
+"""Longest timeout."""
 
 
 class SettingsError(ValueError):
-    """A setting that can't be used; one line that names it."""
+    """A setting can't be used. The message is one line that names it."""
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What an operator chooses. Each field is the environment variable `DERENDER_` and its name.
+class PerModel(Generic[ValueT]):
+    """A setting that each model may have its own value of.
 
-    Names and parsers are the default model's, unless they are said of a model: `NAME=MODEL` and `MODEL=PARSER`,
-    separated by commas. Those are fields of their own.
+    Attributes:
+        default: The value of the default model.
+        by_model: Values of other models, by the name of their vocabulary.
     """
 
-    layer: Path
-    """Folder of compiled vocabularies."""
-    model: str | None = None
-    """Name of the default vocabulary: of requests that name no model. A layer's only one is its default."""
-    served_model_name: tuple[str, ...] = ()
-    """What clients call the default model; by default the vocabulary's own name."""
-    served_model_names: tuple[Pair, ...] = ()
-    """Names that are said of a model: the name, the vocabulary's own name."""
-    max_model_len: int | None = None
-    """Longest sequence accepted; by default the layer's. Where that holds several models, a bound of theirs."""
-    max_logprobs: int = 20
-    """Most candidates for each token, the sampled one not counted; -1 for any number."""
-    max_sequences: int = 16_384
-    """Most choices in a response, and most responses in a request."""
-    max_body_bytes: int = 64 * 1024 * 1024
-    """Largest request body, after decompression."""
-    logprob_bytes: LogprobBytes = "exact"
-    """What `bytes` are in logprobs: `exact` or `peer`."""
-    tool_call_parser: str = AUTO
-    """Name of the default model's tool-call parser, `none`, or `auto` for what the layer names."""
-    tool_call_parsers: tuple[Pair, ...] = ()
-    """Parsers that are said of a model: the vocabulary's own name, the parser."""
-    reasoning_parser: str = AUTO
-    """Name of the reasoning parser, likewise."""
-    reasoning_parsers: tuple[Pair, ...] = ()
-    """Likewise."""
-    tool_call_deltas: ToolCallDeltas = "fragments"
-    """How a stream gives a tool call: `fragments` of its arguments as they come, or the `complete` call."""
-    state_keys: tuple[str, ...] = field(default=(), repr=False)
-    """Secrets that states of streams are authenticated with: the first signs, all are accepted."""
-    upstreams: str | None = field(default=None, repr=False)
-    """JSON of the generate servers that the relay asks. May hold secrets. None: there is no relay."""
-    render_url: str | None = field(default=None, repr=False)
-    """The service that renders clients' requests for the relay: a URL, or JSON that may hold secrets."""
-    upstream_timeout: float = 120
-    """Seconds without a byte after which an upstream is given up."""
-    generation_timeout: float = 900
-    """The same of a generation that is not streamed, of which nothing comes until its end."""
-    upstream_connect_timeout: float = 5
-    """Seconds in which a connection to an upstream must be made."""
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
-        """Read the settings. An empty variable is one that is not set.
-
-        Raises:
-            SettingsError: Names the variable and what it may be.
-        """
-        given = {
-            name.removeprefix("DERENDER_").lower(): value.strip()
-            for name, value in environment.items()
-            if name.startswith("DERENDER_") and value.strip()
-        }
-        names, named = _names(given)
-        tool_call_parser, tool_call_parsers = _parsers(given, "tool_call_parser", TOOL_CALL_PARSERS)
-        reasoning_parser, reasoning_parsers = _parsers(given, "reasoning_parser", REASONING_PARSERS)
-        return cls(
-            layer=Path(given["layer"]) if "layer" in given else default_layer(),
-            model=given.get("model"),
-            served_model_name=names,
-            served_model_names=named,
-            max_model_len=_integer(given, "max_model_len", 0, least=1, most=MAX_LENGTH) or None,
-            max_logprobs=_integer(given, "max_logprobs", cls.max_logprobs, least=-1),
-            max_sequences=_integer(given, "max_sequences", cls.max_sequences, least=1),
-            max_body_bytes=_integer(given, "max_body_bytes", cls.max_body_bytes, least=1),
-            logprob_bytes=_one_of(given, "logprob_bytes", ("exact", "peer")),
-            tool_call_parser=tool_call_parser,
-            tool_call_parsers=tool_call_parsers,
-            reasoning_parser=reasoning_parser,
-            reasoning_parsers=reasoning_parsers,
-            tool_call_deltas=_one_of(given, "tool_call_deltas", ("fragments", "complete")),
-            state_keys=_keys(given, "state_key"),
-            upstreams=given.get("upstreams"),
-            render_url=given.get("render_url"),
-            upstream_timeout=_seconds(given, "upstream_timeout", cls.upstream_timeout),
-            generation_timeout=_seconds(given, "generation_timeout", cls.generation_timeout),
-            upstream_connect_timeout=_seconds(given, "upstream_connect_timeout", cls.upstream_connect_timeout),
-        )
+    default: ValueT
+    by_model: Mapping[str, ValueT] = field(default_factory=dict, hash=False)
 
 
 def default_layer() -> Path:
-    """The tokenizer layer that Lambda mounts, or the vocabulary that comes with the project."""
-    if LAMBDA_LAYER.is_dir():
-        return LAMBDA_LAYER
+    """Return the tokenizer layer that Lambda mounts, or else the one that comes with the project."""
+    if _LAMBDA_LAYER.is_dir():
+        return _LAMBDA_LAYER
     installed = Path(__file__).with_name("default")
     return installed if installed.is_dir() else Path(__file__).parents[2] / "layers" / "tokenizer" / "default"
 
 
-def _integer(given: Mapping[str, str], name: str, default: int, *, least: int, most: int | None = None) -> int:
-    text = given.get(name)
-    if text is None:
-        return default
-    try:
-        value = int(text)
-    except ValueError:
-        value = least - 1
-    if value < least or (most is not None and value > most):
-        bound = "on" if most is None else f"to {most}"
-        raise SettingsError(
-            f"DERENDER_{name.upper()} is {text[:100]!r}; it may be an integer from {least} {bound}"
-        )
-    return value
+def parser_choices(known: Collection[str]) -> str:
+    """List the values that a parser setting may have."""
+    return f"{NO_PARSER}, {AUTO}, {', '.join(sorted(known))}"
 
 
-def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
-    text = given.get(name)
-    if text is None:
-        return default
+# --- readers: the text of a variable → its value, or a ValueError that goes on after the variable's name ------
+
+
+def _integer(least: int, most: int | None = None) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least or (most is not None and value > most):
+            bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+            raise ValueError(f"must be an integer {bounds}, got {text[:100]!r}")
+        return value
+
+    return read
+
+
+def _seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = 0
-    if not 0 < value <= MOST_SECONDS:
-        raise SettingsError(
-            f"DERENDER_{name.upper()} is {text[:100]!r}; it may be a number of seconds, more than 0 and up to "
-            f"{MOST_SECONDS:,}"
+    if not 0 < value <= _MOST_SECONDS:
+        raise ValueError(
+            f"must be a number of seconds, more than 0 and at most {_MOST_SECONDS}, got {text[:100]!r}"
         )
     return value
 
 
-def _one_of(given: Mapping[str, str], name: str, words: tuple[_Word, ...]) -> _Word:
-    """The word given; the first of them where none is."""
-    text = given.get(name, words[0])
-    for word in words:
-        if word == text:
-            return word
-    raise SettingsError(f"DERENDER_{name.upper()} is {text!r}; it may be {' or '.join(words)}")
+def _one_of(*words: WordT) -> Callable[[str], WordT]:
+    def read(text: str) -> WordT:
+        for word in words:
+            if word == text:
+                return word
+        raise ValueError(f"must be {' or '.join(words)}, got {text[:100]!r}")
+
+    return read
 
 
-def _keys(given: Mapping[str, str], name: str) -> tuple[str, ...]:
-    keys = tuple(key.strip() for key in given.get(name, "").split(",") if key.strip())
-    if any(len(key) < LEAST_KEY for key in keys):
-        raise SettingsError(
-            f"DERENDER_{name.upper()}: a key is shorter than {LEAST_KEY} characters; make one with: "
-            "openssl rand -hex 32"
-        )
+def _keys(text: str) -> tuple[str, ...]:
+    keys = tuple(_items(text))
+    if any(len(key) < _LEAST_KEY for key in keys):
+        raise ValueError(f"has a key shorter than {_LEAST_KEY} characters; make one with: openssl rand -hex 32")
     return keys
 
 
-def _items(given: Mapping[str, str], name: str) -> list[str]:
-    """What is there between commas."""
-    return [item.strip() for item in given.get(name, "").split(",") if item.strip()]
-
-
-def _names(given: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[Pair, ...]]:
-    """Names, and names of models."""
-    names: dict[str, None] = {}
-    pairs: dict[Pair, None] = {}
-    for item in _items(given, "served_model_name"):
+def _names(text: str) -> PerModel[tuple[str, ...]]:
+    names: dict[str, dict[str, None]] = {}
+    for item in _items(text):
         name, equals, model = (part.strip() for part in item.partition("="))
-        if not equals:
-            names[name] = None
-        elif name and model:
-            pairs[name, model] = None
-        else:
-            raise SettingsError(f"DERENDER_SERVED_MODEL_NAME: {item!r} is no name, and no NAME=MODEL")
-    return tuple(names), tuple(pairs)
+        if not name or (equals and not model):
+            raise ValueError(f"must be names, or NAME=MODEL for each model, separated by commas, got {item!r}")
+        names.setdefault(model, {})[name] = None
+    default = tuple(names.pop("", ()))
+    return PerModel(default, {model: tuple(each) for model, each in names.items()})
 
 
-def _parsers(given: Mapping[str, str], name: str, known: Collection[str]) -> tuple[str, tuple[Pair, ...]]:
-    """A parser, and parsers of models."""
-    variable = f"DERENDER_{name.upper()}"
-    parsers: list[str] = []
-    pairs: dict[str, str] = {}
-    for item in _items(given, name):
-        model, equals, parser = (part.strip() for part in item.rpartition("="))
-        if parser not in (NO_PARSER, AUTO, *known) or (equals and not model):
-            raise SettingsError(
-                f"{variable} is {item!r}; it may be {parser_choices(known)}, or MODEL=PARSER for each model"
-            )
-        if not equals:
-            parsers.append(parser)
-        elif pairs.setdefault(model, parser) != parser:
-            raise SettingsError(f"{variable} names two parsers for {model}: {pairs[model]} and {parser}")
-    if len(parsers) > 1:
-        raise SettingsError(f"{variable} names several parsers; write MODEL=PARSER for each model")
-    return parsers[0] if parsers else AUTO, tuple(pairs.items())
+def _parsers(known: Collection[str]) -> Callable[[str], PerModel[str]]:
+    def read(text: str) -> PerModel[str]:
+        parsers: dict[str, str] = {}
+        for item in _items(text):
+            model, equals, parser = (part.strip() for part in item.rpartition("="))
+            if parser not in (NO_PARSER, AUTO, *known) or (equals and not model):
+                raise ValueError(
+                    f"must be {parser_choices(known)}, or MODEL=PARSER for each model, got {item!r}"
+                )
+            if parsers.setdefault(model, parser) != parser:
+                raise ValueError(
+                    f"names two parsers for {model or 'the default model'}: {parsers[model]} and {parser}; "
+                    "write MODEL=PARSER for each model"
+                )
+        return PerModel(parsers.pop("", AUTO), parsers)
+
+    return read
 
 
-def parser_choices(known: Collection[str]) -> str:
-    """What a parser setting may be, for people."""
-    return f"{NO_PARSER}, {AUTO}, {', '.join(sorted(known))}"
+def _items(text: str) -> Iterable[str]:
+    """Split a list at its commas."""
+    return filter(None, map(str.strip, text.split(",")))
+
+
+# --- settings -------------------------------------------------------------------------------------------------
+
+
+def _setting(read: Callable[[str], object], *, affects_answers: bool) -> Mapping[str, object]:
+    """Describe a setting.
+
+    Args:
+        read: Reads its value from the text of the variable.
+        affects_answers: Whether another value makes derender answer the same request differently.
+    """
+    return {"read": read, "affects_answers": affects_answers}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings. Each field is read from the variable `DERENDER_` plus its name in capitals."""
+
+    layer: Path = field(
+        # What affects answers is in the vocabularies, which batch jobs compare.
+        default_factory=default_layer,
+        metadata=_setting(Path, affects_answers=False),
+    )
+    """Folder of compiled vocabularies."""
+    model: str | None = field(default=None, metadata=_setting(str, affects_answers=True))
+    """The default model, by the name of its vocabulary. If a layer has only one model, that is the default."""
+    served_model_name: PerModel[tuple[str, ...]] = field(
+        default=PerModel(()), metadata=_setting(_names, affects_answers=True)
+    )
+    """Names that clients use for a model."""
+    max_model_len: int | None = field(
+        default=None, metadata=_setting(_integer(1, MAX_LENGTH), affects_answers=True)
+    )
+    """Longest sequence accepted, in tokens. If the layer has several models, a bound on their own lengths."""
+    max_logprobs: int = field(default=20, metadata=_setting(_integer(-1), affects_answers=True))
+    """Most logprob candidates per token, not counting the sampled one; -1 for any number."""
+    max_sequences: int = field(default=16_384, metadata=_setting(_integer(1), affects_answers=True))
+    """Most choices per response, and most responses per request."""
+    max_body_bytes: int = field(default=64 * 1024 * 1024, metadata=_setting(_integer(1), affects_answers=True))
+    """Largest request body after decompression."""
+    logprob_bytes: LogprobBytes = field(
+        default="exact", metadata=_setting(_one_of("exact", "peer"), affects_answers=True)
+    )
+    """`bytes` in logprobs: the token's own bytes (`exact`), or what vLLM returns (`peer`)."""
+    tool_call_parser: PerModel[str] = field(
+        default=PerModel(AUTO), metadata=_setting(_parsers(TOOL_CALL_PARSERS), affects_answers=True)
+    )
+    """The tool-call parser: a name, `none`, or `auto` for the one that the layer names."""
+    reasoning_parser: PerModel[str] = field(
+        default=PerModel(AUTO), metadata=_setting(_parsers(REASONING_PARSERS), affects_answers=True)
+    )
+    """The reasoning parser: a name, `none`, or `auto` for the one that the layer names."""
+    tool_call_deltas: ToolCallDeltas = field(
+        default="fragments", metadata=_setting(_one_of("fragments", "complete"), affects_answers=True)
+    )
+    """How a stream delivers a tool call: as `fragments` of its arguments, or once it is `complete`."""
+    state_key: tuple[str, ...] = field(default=(), repr=False, metadata=_setting(_keys, affects_answers=False))
+    """Keys that authenticate stream states: the first signs, all are accepted."""
+    upstreams: str | None = field(default=None, repr=False, metadata=_setting(str, affects_answers=False))
+    """Generate servers that the relay asks, as JSON that may hold secrets. Without them there is no relay."""
+    render_url: str | None = field(default=None, repr=False, metadata=_setting(str, affects_answers=False))
+    """Render service that the relay asks: a URL, or JSON that may hold secrets."""
+    upstream_timeout: float = field(default=120, metadata=_setting(_seconds, affects_answers=False))
+    """Seconds that the relay waits for the next byte of an upstream."""
+    generation_timeout: float = field(default=900, metadata=_setting(_seconds, affects_answers=False))
+    """Seconds that the relay waits for a generation that is not streamed: all of it comes at its end."""
+    upstream_connect_timeout: float = field(default=5, metadata=_setting(_seconds, affects_answers=False))
+    """Seconds that the relay waits for a connection to an upstream."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+        """Read the settings from environment variables. An empty variable counts as not set.
+
+        Raises:
+            SettingsError: A variable has a value that can't be used, or no such variable exists.
+        """
+        given = {
+            name: text
+            for name, value in environment.items()
+            if name.startswith(_PREFIX) and (text := value.strip())
+        }
+        values: dict[str, Any] = {}
+        for each in fields(cls):
+            variable = variable_of(each.name)
+            try:
+                if variable in given:
+                    values[each.name] = each.metadata["read"](given.pop(variable))
+            except ValueError as error:
+                raise SettingsError(f"{variable} {error}") from None
+        if unknown := sorted(given.keys() - FUNCTION_VARIABLES):
+            raise SettingsError(_unknown(unknown[0]))
+        return cls(**values)
+
+    def affecting_answers(self) -> dict[str, object]:
+        """Return the settings that affect answers, by name."""
+        return {
+            each.name: getattr(self, each.name) for each in fields(self) if each.metadata["affects_answers"]
+        }
+
+
+def variable_of(name: str) -> str:
+    """Return the variable that a field of `Settings` is read from."""
+    return f"{_PREFIX}{name.upper()}"
+
+
+def _unknown(variable: str) -> str:
+    # Imported here: only a mistake pays for it.
+    from difflib import get_close_matches
+
+    known = [*(variable_of(each.name) for each in fields(Settings)), *FUNCTION_VARIABLES]
+    (nearest,) = get_close_matches(variable, known, n=1, cutoff=0)
+    return f"{variable[:100]!r} is not a setting; did you mean {nearest}?"

@@ -160,7 +160,7 @@ def test_bad_setting_stops_the_start_with_one_line() -> None:
         with pytest.raises(RuntimeError, match="does not answer"):
             function.invoke(http_event(CHAT, generated(HELLO_WORLD)))
         logs = function.logs
-    assert "derender: DERENDER_MAX_LOGPROBS is 'x'; it may be an integer from -1 on\n" in logs
+    assert "derender: DERENDER_MAX_LOGPROBS must be an integer of at least -1, got 'x'\n" in logs
     assert logs.count("DERENDER_MAX_LOGPROBS") == 1
     assert "Traceback" not in logs
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from derender.logprobs.writer import LogprobWriter
 from derender.models.model import ModelEntry, Models, ServedModel, StateSeal
+from derender.models.model_settings import ModelSettings
 from derender.protocol.limits import Limits
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ def served(vocabulary: Vocabulary, *, logprob_bytes: LogprobBytes = "exact", **l
     """A vocabulary behind small limits."""
     values = {"max_model_len": 64, "max_logprobs": 4, "max_sequences": 3, **limits}
     return ServedModel(
-        names=("tiny", "small"),
         vocabulary=vocabulary,
         limits=Limits(vocabulary_size=vocabulary.manifest.size, **values),
         logprobs=LogprobWriter(vocabulary, logprob_bytes),
@@ -29,6 +29,7 @@ def served(vocabulary: Vocabulary, *, logprob_bytes: LogprobBytes = "exact", **l
 
 
 def alone(model: ServedModel) -> Models:
-    """A model that is the only one, and loaded."""
-    entry = ModelEntry(model.names, model.vocabulary.manifest.name, model.limits.max_model_len, lambda: model)
+    """A model that is the only one, and loaded. Its names are `tiny` and `small`."""
+    root, length = model.vocabulary.manifest.name, model.limits.max_model_len
+    entry = ModelEntry(ModelSettings(root, ("tiny", "small"), length), lambda: model)
     return Models((entry,), default=entry)

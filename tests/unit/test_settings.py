@@ -1,296 +1,251 @@
-"""Settings: variables, defaults, and one clear line for what can't be used."""
+"""Settings: variables, defaults, and one line for a value that can't be used."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import pickle
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from derender.models.layer import load_models
-from derender.settings import Settings, SettingsError, default_layer
-from derender.vocabulary import dump
-from tests.support.paths import BUNDLED, ROOT
-from tests.support.vocabularies import manifest
+import derender.settings
+from derender.settings import (
+    FUNCTION_VARIABLES,
+    PerModel,
+    Settings,
+    SettingsError,
+    default_layer,
+    variable_of,
+)
+from tests.support.functions import load_function, same_logging
+from tests.support.paths import BUNDLED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from derender.models.model import ServedModel
+AUTO: Final = PerModel("auto")
+VALUES: Final[list[tuple[str, str, str, object]]] = [
+    ("LAYER", "/opt/other", "layer", Path("/opt/other")),
+    ("MODEL", "Qwen3", "model", "Qwen3"),
+    ("SERVED_MODEL_NAME", "one", "served_model_name", PerModel(("one",))),
+    ("SERVED_MODEL_NAME", " one, two/three ,,one", "served_model_name", PerModel(("one", "two/three"))),
+    ("SERVED_MODEL_NAME", ",", "served_model_name", PerModel(())),
+    (
+        "SERVED_MODEL_NAME",
+        "a=one,b = org/two, c=one, a=one",
+        "served_model_name",
+        PerModel((), {"one": ("a", "c"), "org/two": ("b",)}),
+    ),
+    ("SERVED_MODEL_NAME", "a=one,best", "served_model_name", PerModel(("best",), {"one": ("a",)})),
+    ("MAX_MODEL_LEN", "1", "max_model_len", 1),
+    ("MAX_MODEL_LEN", " 4096 ", "max_model_len", 4096),
+    ("MAX_MODEL_LEN", str(2**53), "max_model_len", 2**53),
+    ("MAX_LOGPROBS", "0", "max_logprobs", 0),
+    ("MAX_LOGPROBS", "-1", "max_logprobs", -1),
+    ("MAX_SEQUENCES", "1", "max_sequences", 1),
+    ("MAX_BODY_BYTES", "1024", "max_body_bytes", 1024),
+    ("LOGPROB_BYTES", "exact", "logprob_bytes", "exact"),
+    ("LOGPROB_BYTES", "peer", "logprob_bytes", "peer"),
+    ("TOOL_CALL_PARSER", "none", "tool_call_parser", PerModel("none")),
+    ("REASONING_PARSER", "none", "reasoning_parser", PerModel("none")),
+    ("TOOL_CALL_PARSER", "hermes,hermes", "tool_call_parser", PerModel("hermes")),
+    ("REASONING_PARSER", "qwen3", "reasoning_parser", PerModel("qwen3")),
+    (
+        "TOOL_CALL_PARSER",
+        "one=hermes, org/two = none, mistral",
+        "tool_call_parser",
+        PerModel("mistral", {"one": "hermes", "org/two": "none"}),
+    ),
+    ("TOOL_CALL_PARSER", "a=b=hermes", "tool_call_parser", PerModel("auto", {"a=b": "hermes"})),
+    ("REASONING_PARSER", "one=auto,one=auto", "reasoning_parser", PerModel("auto", {"one": "auto"})),
+    ("TOOL_CALL_DELTAS", "fragments", "tool_call_deltas", "fragments"),
+    ("TOOL_CALL_DELTAS", "complete", "tool_call_deltas", "complete"),
+    ("STATE_KEY", f"{'k' * 16}, {'l' * 20},", "state_key", ("k" * 16, "l" * 20)),
+    ("UPSTREAMS", '{"gpu": "http://a"}', "upstreams", '{"gpu": "http://a"}'),
+    ("RENDER_URL", "http://a", "render_url", "http://a"),
+    ("UPSTREAM_TIMEOUT", "0.5", "upstream_timeout", 0.5),
+    ("UPSTREAM_TIMEOUT", "86400", "upstream_timeout", 86_400),
+    ("GENERATION_TIMEOUT", "60", "generation_timeout", 60),
+    ("UPSTREAM_CONNECT_TIMEOUT", "3", "upstream_connect_timeout", 3),
+]
+"""Variable, value, field, value of the field."""
 
-PIECES = [b"a", b"b", b"<end>"]
 
-
-@pytest.fixture
-def layer(tmp_path: Path) -> Path:
-    """A layer of one vocabulary."""
-    (tmp_path / "tiny.vocab").write_bytes(dump(manifest(max_model_len=77), PIECES))
-    return tmp_path
-
-
-def only(settings: Settings) -> ServedModel:
-    """The model of requests that name none."""
-    return load_models(settings).find(None).model
-
-
-def one_line(error: pytest.ExceptionInfo[SettingsError]) -> str:
-    text = str(error.value)
-    assert text
-    assert "\n" not in text
-    return text
-
-
-# --- variables ------------------------------------------------------------------------------------------------
+def refusal(environment: Mapping[str, str]) -> str:
+    """The line that ends the start."""
+    with pytest.raises(SettingsError) as error:
+        Settings.from_environment(environment)
+    (line,) = str(error.value).splitlines()
+    return line
 
 
 def test_defaults() -> None:
     settings = Settings.from_environment({})
+    assert settings == Settings()
     assert settings.layer == default_layer()
     assert settings.model is None
-    assert settings.served_model_name == ()
+    assert settings.served_model_name == PerModel(())
     assert settings.max_model_len is None
     assert settings.max_logprobs == 20
     assert settings.max_sequences == 16_384
     assert settings.max_body_bytes == 64 * 1024 * 1024
     assert settings.logprob_bytes == "exact"
-    assert settings.tool_call_parser == "auto"
-    assert settings.reasoning_parser == "auto"
+    assert settings.tool_call_parser == AUTO
+    assert settings.reasoning_parser == AUTO
+    assert settings.tool_call_deltas == "fragments"
+    assert settings.state_key == ()
+    assert (settings.upstreams, settings.render_url) == (None, None)
+    assert (settings.upstream_timeout, settings.generation_timeout) == (120, 900)
+    assert settings.upstream_connect_timeout == 5
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "field", "expected"),
-    [
-        ("LAYER", "/opt/other", "layer", Path("/opt/other")),
-        ("MODEL", "Qwen3", "model", "Qwen3"),
-        ("SERVED_MODEL_NAME", "one", "served_model_name", ("one",)),
-        ("SERVED_MODEL_NAME", " one, two/three ,,", "served_model_name", ("one", "two/three")),
-        ("SERVED_MODEL_NAME", ",", "served_model_name", ()),
-        (
-            "SERVED_MODEL_NAME",
-            "a=one,b = org/two, a=one",
-            "served_model_names",
-            (("a", "one"), ("b", "org/two")),
-        ),
-        ("MAX_MODEL_LEN", "1", "max_model_len", 1),
-        ("MAX_MODEL_LEN", " 4096 ", "max_model_len", 4096),
-        ("MAX_LOGPROBS", "0", "max_logprobs", 0),
-        ("MAX_LOGPROBS", "-1", "max_logprobs", -1),
-        ("MAX_SEQUENCES", "1", "max_sequences", 1),
-        ("MAX_BODY_BYTES", "1024", "max_body_bytes", 1024),
-        ("LOGPROB_BYTES", "exact", "logprob_bytes", "exact"),
-        ("LOGPROB_BYTES", "peer", "logprob_bytes", "peer"),
-        ("TOOL_CALL_PARSER", "none", "tool_call_parser", "none"),
-        ("REASONING_PARSER", "none", "reasoning_parser", "none"),
-        ("TOOL_CALL_PARSER", "hermes", "tool_call_parser", "hermes"),
-        ("REASONING_PARSER", "qwen3", "reasoning_parser", "qwen3"),
-        (
-            "TOOL_CALL_PARSER",
-            "one=hermes, org/two = none",
-            "tool_call_parsers",
-            (("one", "hermes"), ("org/two", "none")),
-        ),
-        ("REASONING_PARSER", "one=auto,one=auto", "reasoning_parsers", (("one", "auto"),)),
-        ("TOOL_CALL_DELTAS", "fragments", "tool_call_deltas", "fragments"),
-        ("TOOL_CALL_DELTAS", "complete", "tool_call_deltas", "complete"),
-        ("UPSTREAM_TIMEOUT", "0.5", "upstream_timeout", 0.5),
-        ("UPSTREAM_CONNECT_TIMEOUT", "3", "upstream_connect_timeout", 3),
-    ],
-)
+@pytest.mark.parametrize(("variable", "value", "field", "expected"), VALUES)
 def test_a_variable_sets_its_field_alone(variable: str, value: str, field: str, expected: object) -> None:
     settings = Settings.from_environment({f"DERENDER_{variable}": value})
     assert getattr(settings, field) == expected
-    defaults = Settings.from_environment({})
+    defaults = Settings()
     assert replace(settings, **{field: getattr(defaults, field)}) == defaults
+
+
+def test_every_setting_is_tried_above() -> None:
+    assert {field for _, _, field, _ in VALUES} == {field.name for field in fields(Settings)}
 
 
 @pytest.mark.parametrize("value", ["", " ", "\t\n"])
 def test_an_empty_variable_is_not_set(value: str) -> None:
-    names = [field.name.upper() for field in fields(Settings)]
-    assert Settings.from_environment(
-        {f"DERENDER_{name}": value for name in names}
-    ) == Settings.from_environment({})
+    names = [*(variable_of(field.name) for field in fields(Settings)), *FUNCTION_VARIABLES, "DERENDER_X"]
+    assert Settings.from_environment(dict.fromkeys(names, value)) == Settings()
 
 
-def test_other_variables_are_not_looked_at() -> None:
-    environment = {
-        "MAX_LOGPROBS": "x",
-        "PATH": "/bin",
-        "DERENDER_OF_ANOTHER_VERSION": "x",
-        "derender_model": "x",
-    }
-    assert Settings.from_environment(environment) == Settings.from_environment({})
+def test_other_variables_are_ignored() -> None:
+    environment = {"MAX_LOGPROBS": "x", "PATH": "/bin", "derender_model": "x", "XDERENDER_MODEL": "x"}
+    assert Settings.from_environment(environment) == Settings()
+
+
+def test_variables_of_the_functions_are_accepted() -> None:
+    assert Settings.from_environment(dict.fromkeys(FUNCTION_VARIABLES, "x")) == Settings()
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "allowed"),
+    ("unknown", "nearest"),
     [
-        *(("MAX_MODEL_LEN", value, "from 1") for value in ("0", "-1", "x", "1.5", "1e3", "4k")),
-        *(("MAX_LOGPROBS", value, "from -1") for value in ("-2", "x", "all")),
-        *(("MAX_SEQUENCES", value, "from 1") for value in ("0", "-1", "x")),
-        *(("MAX_BODY_BYTES", value, "from 1") for value in ("0", "-1", "64MB", "9" * 5000)),
+        ("MAX_LOGPROB", "MAX_LOGPROBS"),
+        ("TOOLCALL_PARSER", "TOOL_CALL_PARSER"),
+        ("STATE_KEYS", "STATE_KEY"),
+        ("SERVED_MODEL_NAMES", "SERVED_MODEL_NAME"),
+        ("LOGLEVEL", "LOG_LEVEL"),
+        ("Model", "MODEL"),
+    ],
+)
+def test_an_unknown_variable_is_refused_with_the_nearest_known_one(unknown: str, nearest: str) -> None:
+    line = refusal({f"DERENDER_{unknown}": "x", "DERENDER_MODEL": "x"})
+    assert line == f"'DERENDER_{unknown}' is not a setting; did you mean DERENDER_{nearest}?"
+
+
+@pytest.mark.parametrize("unknown", ["", "?", "\n" * 1000])
+def test_any_unknown_variable_is_refused_in_one_line(unknown: str) -> None:
+    assert "is not a setting" in refusal({f"DERENDER_{unknown}": "x"})
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "bound"),
+    [
+        *(("MAX_MODEL_LEN", value, "an integer from 1") for value in ("0", "-1", "x", "1.5", "1e3", "4k")),
+        *(("MAX_MODEL_LEN", value, f"to {2**53}") for value in (str(2**53 + 1), "9" * 30, "9" * 5000)),
+        *(("MAX_LOGPROBS", value, "an integer of at least -1") for value in ("-2", "x", "all")),
+        *(("MAX_SEQUENCES", value, "an integer of at least 1") for value in ("0", "-1", "x")),
+        *(("MAX_BODY_BYTES", value, "of at least 1") for value in ("0", "-1", "64MB", "9" * 5000)),
         *(("LOGPROB_BYTES", value, "exact or peer") for value in ("Exact", "none", "1")),
         ("TOOL_CALL_DELTAS", "whole", "fragments or complete"),
         *(("UPSTREAM_TIMEOUT", value, "number of seconds") for value in ("0", "-1", "x", "nan", "inf", "1e9")),
+        ("GENERATION_TIMEOUT", "86401", "at most 86400"),
         ("UPSTREAM_CONNECT_TIMEOUT", "5s", "number of seconds"),
-        *(("TOOL_CALL_PARSER", value, "none") for value in ("Hermes", "no")),
-        *(("REASONING_PARSER", value, "none") for value in ("Qwen3?", "no")),
+        *(("TOOL_CALL_PARSER", value, "none, auto, ") for value in ("Hermes", "no")),
+        *(("REASONING_PARSER", value, "none, auto, ") for value in ("Qwen3?", "no")),
         *(("TOOL_CALL_PARSER", value, "MODEL=PARSER") for value in ("a=Hermes", "=hermes", "a=", "a=b=x")),
         *(("TOOL_CALL_PARSER", value, "MODEL=PARSER") for value in ("hermes,mistral", "none, auto")),
         ("REASONING_PARSER", "a=qwen3,b=none,a=none", "two parsers for a: qwen3 and none"),
         *(("SERVED_MODEL_NAME", value, "NAME=MODEL") for value in ("=", "a=", "=tiny", "b,a= ")),
+        *(("STATE_KEY", value, "openssl rand") for value in ("secret", f"{'k' * 16},secret")),
     ],
 )
-def test_a_bad_value_is_one_line_that_names_the_variable(variable: str, value: str, allowed: str) -> None:
-    with pytest.raises(SettingsError) as error:
-        Settings.from_environment({f"DERENDER_{variable}": value})
-    text = one_line(error)
-    assert f"DERENDER_{variable}" in text
-    assert allowed in text
+def test_a_bad_value_is_refused_in_one_line_that_names_the_variable(
+    variable: str, value: str, bound: str
+) -> None:
+    line = refusal({f"DERENDER_{variable}": value})
+    assert line.startswith(f"DERENDER_{variable} ")
+    assert bound in line
+    assert "secret" not in line
+    assert len(line) < 800
 
 
-# --- layers ---------------------------------------------------------------------------------------------------
+def test_values_that_may_be_secret_are_not_shown() -> None:
+    settings = Settings(state_key=("secret",), upstreams="secret", render_url="secret")
+    assert "secret" not in repr(settings)
 
 
-def test_one_vocabulary_is_served_under_its_name(layer: Path) -> None:
-    model = only(Settings(layer=layer))
-    assert model.names == ("tiny",)
-    assert model.vocabulary.pieces[2] == b"<end>"
-    assert model.limits.vocabulary_size == 3
-    assert model.limits.max_model_len == 77
-    assert (model.limits.max_logprobs, model.limits.max_sequences) == (20, 16_384)
-    assert model.logprobs.logprob_bytes == "exact"
+def test_settings_go_to_other_processes() -> None:
+    settings = Settings(tool_call_parser=PerModel("none", {"a": "hermes"}))
+    copy = pickle.loads(pickle.dumps(settings))  # noqa: S301
+    assert copy == settings
+    assert hash(copy) == hash(settings)
 
 
-def test_settings_outweigh_the_layer(layer: Path) -> None:
-    settings = Settings(
-        layer=layer,
-        served_model_name=("a", "b"),
-        max_model_len=99,
-        max_logprobs=3,
-        max_sequences=2,
-        logprob_bytes="peer",
-    )
-    model = only(settings)
-    assert model.names == ("a", "b")
-    assert model.limits.max_model_len == 99
-    assert (model.limits.max_logprobs, model.limits.max_sequences) == (3, 2)
-    assert model.logprobs.logprob_bytes == "peer"
+def test_every_setting_is_declared_as_affecting_answers_or_not() -> None:
+    for field in fields(Settings):
+        assert type(field.metadata["affects_answers"]) is bool
+        assert callable(field.metadata["read"])
 
 
-def test_a_length_that_nobody_gives_has_a_default(tmp_path: Path) -> None:
-    (tmp_path / "tiny.vocab").write_bytes(dump(manifest(max_model_len=None), PIECES))
-    assert only(Settings(layer=tmp_path)).limits.max_model_len == 131_072
+def test_the_settings_that_affect_answers_are_known() -> None:
+    settings = Settings(max_logprobs=3)
+    affecting = settings.affecting_answers()
+    assert affecting["max_logprobs"] == 3
+    assert {field.name for field in fields(Settings)} - affecting.keys() == {
+        "layer",
+        "state_key",
+        "upstreams",
+        "render_url",
+        "upstream_timeout",
+        "generation_timeout",
+        "upstream_connect_timeout",
+    }
 
 
-def test_other_files_of_a_layer_are_not_looked_at(layer: Path) -> None:
-    (layer / "README.md").write_text("text")
-    (layer / "tokenizer.json").write_text("{}")
-    (layer / "folder").mkdir()
-    assert only(Settings(layer=layer)).names == ("tiny",)
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_a_model_that_the_layer_does_not_hold(layer: Path, several: bool) -> None:
-    if several:
-        (layer / "other.vocab").write_bytes(dump(manifest(name="org/other"), PIECES))
-    with pytest.raises(SettingsError, match=r"DERENDER_MODEL is 'nope'.*tiny") as error:
-        load_models(Settings(layer=layer, model="nope"))
-    one_line(error)
-
-
-def test_two_vocabularies_of_one_name(layer: Path) -> None:
-    (layer / "copy.vocab").write_bytes(dump(manifest(), [b"x", b"y", b"z"]))
-    with pytest.raises(SettingsError, match="tiny") as error:
-        load_models(Settings(layer=layer, model="tiny"))
-    one_line(error)
-
-
-def test_a_layer_without_vocabularies_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(
-        SettingsError, match=r"DERENDER_LAYER.*no compiled vocabulary.*derender layer build"
-    ) as error:
-        load_models(Settings(layer=tmp_path))
-    assert str(tmp_path) in one_line(error)
-
-
-def test_a_missing_layer(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"DERENDER_LAYER.*No such file") as error:
-        load_models(Settings(layer=tmp_path / "missing"))
-    assert "missing" in one_line(error)
-
-
-def test_a_layer_that_is_a_file(layer: Path) -> None:
-    with pytest.raises(SettingsError, match="DERENDER_LAYER") as error:
-        load_models(Settings(layer=layer / "tiny.vocab"))
-    one_line(error)
-
-
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("content", [b"", b"not a vocabulary, though it is named so", b"derender" + bytes(40)])
-def test_a_vocabulary_that_is_none(layer: Path, content: bytes, several: bool) -> None:
-    (layer / "tiny.vocab").write_bytes(content)
-    if several:
-        (layer / "other.vocab").write_bytes(dump(manifest(name="org/other"), PIECES))
-    with pytest.raises(SettingsError, match=r"tiny\.vocab") as error:
-        load_models(Settings(layer=layer, model="tiny"))
-    one_line(error)
-
-
-def test_a_damaged_vocabulary(layer: Path) -> None:
-    path = layer / "tiny.vocab"
-    path.write_bytes(path.read_bytes()[:-1] + b"?")
-    with pytest.raises(SettingsError, match=r"tiny\.vocab.*build the layer again") as error:
-        load_models(Settings(layer=layer))
-    one_line(error)
-
-
-@pytest.mark.parametrize("setting", ["tool_call_parser", "reasoning_parser"])
-def test_a_layer_that_names_a_parser_which_does_not_exist(tmp_path: Path, setting: str) -> None:
-    named: dict[str, Any] = {setting: "of-another-version"}
-    (tmp_path / "tiny.vocab").write_bytes(dump(manifest(**named), PIECES))
-    with pytest.raises(SettingsError, match="of-another-version") as error:
-        load_models(Settings(layer=tmp_path))
-    assert f"DERENDER_{setting.upper()}" in one_line(error)
-    off: dict[str, Any] = {setting: "none"}
-    assert only(Settings(layer=tmp_path, **off)).names == ("tiny",)
-
-
-def test_the_default_layer_holds_the_bundled_vocabulary() -> None:
+def test_the_default_layer_is_the_one_that_lambda_mounts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert default_layer().resolve() == BUNDLED
-    assert only(Settings.from_environment({})).vocabulary.manifest.eos_token_id == 151645
+    monkeypatch.setattr(derender.settings, "_LAMBDA_LAYER", tmp_path)
+    assert default_layer() == tmp_path
 
 
-# --- the function ---------------------------------------------------------------------------------------------
-
-
-def start_function(environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("DERENDER_")}
-    return subprocess.run(
-        [sys.executable, ROOT / "handlers" / "api.py"],
-        env={**variables, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-def test_the_function_starts() -> None:
-    done = start_function({})
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+def test_the_default_layer_of_an_installed_package_is_inside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "default").mkdir()
+    monkeypatch.setattr(derender.settings, "__file__", str(tmp_path / "settings.py"))
+    assert default_layer() == tmp_path / "default"
 
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("DERENDER_MAX_LOGPROBS", "many"), ("DERENDER_LAYER", "/nowhere"), ("DERENDER_MODEL", "x")],
+    [
+        ("DERENDER_MAX_LOGPROBS", "many"),
+        ("DERENDER_LAYER", "/nowhere"),
+        ("DERENDER_MODEL", "x"),
+        ("DERENDER_LOG_LEVEL", "LOUD"),
+        ("DERENDER_MODELS", "x"),
+    ],
 )
-def test_the_function_does_not_start_with_a_bad_setting(variable: str, value: str) -> None:
-    done = start_function({variable: value})
-    assert done.returncode == 1
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+@pytest.mark.parametrize("function", ["api", "batch"])
+def test_a_function_does_not_start_with_a_bad_setting(
+    function: str, variable: str, value: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with same_logging(), pytest.raises(SystemExit) as end:
+        load_function(function, {variable: value, "AWS_DEFAULT_REGION": "eu-central-1"})
+    (line,) = str(end.value.code).splitlines()
+    assert line.startswith("derender: ")
     assert variable in line
+    assert capfd.readouterr() == ("", "")

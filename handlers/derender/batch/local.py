@@ -49,12 +49,6 @@ __all__ = ["Outputs", "begin", "check", "conclude", "derender", "outputs"]
 _JOB: Final = "job.json"
 _PIECES: Final = ("records", "results", "errors", "settled")
 _JOINED: Final = ("results.jsonl", "errors.jsonl", "manifest.json")
-_MATTERS: Final = (
-    *("model", "served_model_name", "served_model_names", "max_model_len", "max_logprobs", "max_sequences"),
-    *("max_body_bytes", "logprob_bytes"),
-    *("tool_call_parser", "tool_call_parsers", "reasoning_parser", "reasoning_parsers"),
-)
-"""The settings that answers depend on."""
 
 
 class Outputs(NamedTuple):
@@ -141,7 +135,7 @@ def begin(source: Path, to: Outputs, settings: Settings, *, restart: bool = Fals
     fresh = _Begun(
         plan(store, str(source.resolve()), f"{to.work.resolve()}/", uuid4().hex, int(time.time())),
         __version__,
-        msgspec.json.decode(msgspec.json.encode({name: getattr(settings, name) for name in _MATTERS})),
+        msgspec.json.decode(msgspec.json.encode(settings.affecting_answers())),
         {each.name: _digest(msgspec.json.encode(each)) for each in map(read_manifest, files(settings.layer))},
     )
     name = str(to.work / _JOB)

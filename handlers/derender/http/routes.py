@@ -84,9 +84,9 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
         return json_response(
             ModelList(
                 data=[
-                    Model(id=name, created=created, root=entry.root, max_model_len=entry.max_model_len)
-                    for entry in models.entries
-                    for name in entry.names
+                    Model(id=name, created=created, root=each.root, max_model_len=each.max_model_len)
+                    for each, _ in models.entries
+                    for name in each.names
                 ]
             )
         )

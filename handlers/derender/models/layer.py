@@ -1,4 +1,4 @@
-"""The layer: the models that its vocabularies are, each mapped when it is first asked for."""
+"""The layer: the models of its vocabularies, each mapped into memory when a request first needs it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from derender.settings import SettingsError
 from derender.vocabulary import VocabularyError, files, load, read_manifest
 
 from .model import ModelEntry, Models, ServedModel, StateSeal
-from .serving import plan_serving
+from .model_settings import combine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from derender.settings import Settings
     from derender.vocabulary import Manifest
 
-    from .serving import ServingPlan
+    from .model_settings import ModelSettings
 
 __all__ = ["load_models"]
 
@@ -32,27 +32,26 @@ logger = logging.getLogger("derender")
 
 
 def load_models(settings: Settings) -> Models:
-    """The models of the layer that the settings name.
+    """Load the models of the layer that the settings name.
 
-    The default one is mapped now: what is wrong with it ends the start. Of the others the manifests are read.
+    Maps the default model now and reads the manifests of the others.
 
     Raises:
-        SettingsError: There is none, one can't be used, or the settings don't fit them.
+        SettingsError: The layer has no model, the default one can't be used, or the settings don't fit them.
     """
     found = _find(settings.layer)
-    plans, default = plan_serving(settings, {root: manifest for root, (_, manifest) in found.items()})
+    models, default = combine(settings, {root: manifest for root, (_, manifest) in found.items()})
     entries = []
-    for plan in plans:
-        model = cache(partial(_load, found[plan.root][0], plan, settings))
-        if plan.root == default:
-            model()
-        load_model = partial(_answer, plan.root, model)
-        entries.append(ModelEntry(plan.names, plan.root, plan.max_model_len, load_model))
+    for each in models:
+        load_model = cache(partial(_load, found[each.root][0], each, settings))
+        if each.root == default:
+            load_model()
+        entries.append(ModelEntry(each, partial(_load_for_request, each.root, load_model)))
     return Models(tuple(entries), entries[0] if default else None)
 
 
 def _find(folder: Path) -> dict[str, tuple[Path, Manifest]]:
-    """What each vocabulary calls itself → where it is, and what else it says."""
+    """Find the vocabularies of a layer: their files and manifests, by name."""
     found: dict[str, tuple[Path, Manifest]] = {}
     try:
         for path in files(folder):
@@ -68,22 +67,21 @@ def _find(folder: Path) -> dict[str, tuple[Path, Manifest]]:
     return found
 
 
-def _load(path: Path, plan: ServingPlan, settings: Settings) -> ServedModel:
+def _load(path: Path, model: ModelSettings, settings: Settings) -> ServedModel:
     try:
         vocabulary = load(path)
     except VocabularyError as error:
         raise SettingsError(f"DERENDER_LAYER: {error}") from error
     try:
-        parsers = load_parsers(vocabulary, plan.tool_call_parser, plan.reasoning_parser)
+        parsers = load_parsers(vocabulary, model.tool_call_parser, model.reasoning_parser)
     except ParserError as error:
         raise SettingsError(f"DERENDER_TOOL_CALL_PARSER, DERENDER_REASONING_PARSER: {error}") from error
     size = vocabulary.manifest.size
     return ServedModel(
-        names=plan.names,
         vocabulary=vocabulary,
         limits=Limits(
             vocabulary_size=size,
-            max_model_len=plan.max_model_len,
+            max_model_len=model.max_model_len,
             max_logprobs=settings.max_logprobs,
             max_sequences=settings.max_sequences,
         ),
@@ -92,29 +90,28 @@ def _load(path: Path, plan: ServingPlan, settings: Settings) -> ServedModel:
         seal=StateSeal(
             model=_checksum(
                 vocabulary.manifest,
-                plan.tool_call_parser,
-                plan.reasoning_parser,
+                model.tool_call_parser,
+                model.reasoning_parser,
                 settings.tool_call_deltas,
             ),
             size=size,
-            keys=tuple(key.encode() for key in settings.state_keys),
+            keys=tuple(key.encode() for key in settings.state_key),
         ),
         tool_call_deltas=settings.tool_call_deltas,
     )
 
 
 def _checksum(manifest: Manifest, *served: str | None) -> int:
-    """Tells models apart, and ways to serve them."""
+    """Return a checksum that differs between models, and between ways to serve one."""
     identity = manifest.fingerprint or manifest.source_sha256
-    told = (manifest.name, identity, manifest.rule, manifest.size, *served)
-    return zlib.crc32("\0".join(map(str, told)).encode())
+    parts = (manifest.name, identity, manifest.rule, manifest.size, *served)
+    return zlib.crc32("\0".join(map(str, parts)).encode())
 
 
-def _answer(root: str, model: Callable[[], ServedModel]) -> ServedModel:
-    """A model, for a request."""
+def _load_for_request(root: str, load_model: Callable[[], ServedModel]) -> ServedModel:
     try:
-        return model()
+        return load_model()
     except SettingsError as error:
-        # Where the file is, is for the operator alone.
+        # Only the operator may know the path of the file.
         logger.error("model %s can't be loaded: %s", root, error)  # noqa: TRY400 - one line
         raise InternalError(f"The model `{root}` can't be loaded.", param="model") from None

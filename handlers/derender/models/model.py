@@ -1,4 +1,4 @@
-"""The models served: their vocabularies, what requests to them may hold, and which of them a request means."""
+"""The models served, and which of them a request means."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ if TYPE_CHECKING:
     from derender.settings import ToolCallDeltas
     from derender.vocabulary import Vocabulary
 
+    from .model_settings import ModelSettings
+
 __all__ = ["ModelEntry", "Models", "RequestedModel", "ServedModel", "StateSeal"]
 
-MOST_LISTED: Final = 20
-"""Names that an error lists."""
+MAX_LISTED: Final = 20
+"""Maximum number of names that an error lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateSeal:
-    """What makes a state valid here, and nowhere else.
+    """What ties a stream state to a model.
 
     Attributes:
-        model: Checksum of the vocabulary and of how it is served: a state of another model means nothing here.
+        model: Checksum of the vocabulary and of how it is served. A state of another model is refused.
         size: Number of ids in the vocabulary.
-        keys: Secrets that states are authenticated with. The first one signs; all are accepted, so that a key
-            can be changed while generations are streamed. None: states are not signed.
+        keys: Keys that authenticate states. The first signs. All are accepted, so that a key can be rotated
+            while generations are streamed. Without keys, states are not signed.
     """
 
     model: int
@@ -40,19 +42,17 @@ class StateSeal:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A vocabulary under the names that clients use.
+    """A vocabulary and how it is served.
 
     Attributes:
-        names: What clients call it; the first is the default.
-        vocabulary: Its vocabulary.
-        limits: Bounds of a request.
-        logprobs: Writes its logprobs.
-        parsers: Its parsers, where there are any.
-        seal: Makes states of streams valid here only.
-        tool_call_deltas: How a stream gives tool calls.
+        vocabulary: The vocabulary.
+        limits: Bounds on requests.
+        logprobs: Writes logprobs.
+        parsers: The parsers, if any.
+        seal: Ties the states of streams to this model.
+        tool_call_deltas: How a stream delivers tool calls.
     """
 
-    names: tuple[str, ...]
     vocabulary: Vocabulary
     limits: Limits
     logprobs: LogprobWriter
@@ -61,21 +61,12 @@ class ServedModel:
     tool_call_deltas: ToolCallDeltas = "fragments"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelEntry:
-    """What is known of a model before it is loaded.
+class ModelEntry(NamedTuple):
+    """A model that may not be loaded yet."""
 
-    Attributes:
-        names: What clients call it; the first is the default.
-        root: What its vocabulary calls itself.
-        max_model_len: Longest sequence accepted.
-        load: The model. Loaded by the first call, kept for all others.
-    """
-
-    names: tuple[str, ...]
-    root: str
-    max_model_len: int
+    settings: ModelSettings
     load: Callable[[], ServedModel]
+    """Returns the model. The first call loads it."""
 
 
 class RequestedModel(NamedTuple):
@@ -88,11 +79,11 @@ class RequestedModel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The models served, each loaded when it is first asked for.
+    """The models served, each loaded when a request first needs it.
 
     Attributes:
-        entries: All, in the order in which they are listed.
-        default: The one of requests that name none, if there is one.
+        entries: All models, in the order in which they are listed.
+        default: The model of requests that name none, if there is one.
     """
 
     entries: tuple[ModelEntry, ...]
@@ -101,7 +92,7 @@ class Models:
     @property
     def names(self) -> list[str]:
         """All names that requests may use."""
-        return [name for entry in self.entries for name in entry.names]
+        return [name for entry in self.entries for name in entry.settings.names]
 
     def find(self, requested: str | None, client: object = None) -> RequestedModel:
         """Find the model that a request means.
@@ -120,24 +111,21 @@ class Models:
             requested = str(client)
         if requested:
             for entry in self.entries:
-                if requested in entry.names:
+                if requested in entry.settings.names:
                     return RequestedModel(entry.load(), requested)
-            raise _not_found(requested, self.names)
+            raise ModelNotFound(
+                f"The model `{requested[:100]}` does not exist. Valid names: {_listed(self.names)}.",
+                param="model",
+            )
         if self.default is None:
             raise BadRequest(
-                "No model is named, and there is no default one. Send `model`, or have DERENDER_MODEL set. "
+                "The request names no model, and there is no default. Send `model`, or set DERENDER_MODEL. "
                 f"Valid names: {_listed(self.names)}.",
                 param="model",
             )
-        return RequestedModel(self.default.load(), self.default.names[0])
-
-
-def _not_found(requested: str, names: Sequence[str]) -> ModelNotFound:
-    return ModelNotFound(
-        f"The model `{requested[:100]}` does not exist. Valid names: {_listed(names)}.", param="model"
-    )
+        return RequestedModel(self.default.load(), self.default.settings.names[0])
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MOST_LISTED
-    return ", ".join(names[:MOST_LISTED]) + (f", and {more} more" if more > 0 else "")
+    more = len(names) - MAX_LISTED
+    return ", ".join(names[:MAX_LISTED]) + (f", and {more} more" if more > 0 else "")

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from derender.errors import UpstreamNotFound
-from derender.settings import SettingsError
+from derender.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from derender.settings import Settings
 
 __all__ = ["Relay", "Upstream", "read_relay", "read_upstream"]
 
@@ -73,9 +71,9 @@ class Relay:
 
     upstreams: tuple[Upstream, ...]
     render: Upstream | None = None
-    timeout: float = 120
-    generation_timeout: float = 900
-    connect_timeout: float = 5
+    timeout: float = Settings.upstream_timeout
+    generation_timeout: float = Settings.generation_timeout
+    connect_timeout: float = Settings.upstream_connect_timeout
     keep_alive: float = 15
     max_event_bytes: int = 16 * 1024 * 1024
 

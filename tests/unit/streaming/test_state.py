@@ -17,7 +17,7 @@ from derender.decoding.detokenizer import DetokenizerState
 from derender.models.layer import load_models
 from derender.models.model import StateSeal
 from derender.parsing import ParserState
-from derender.settings import Settings, SettingsError
+from derender.settings import PerModel, Settings, SettingsError
 from derender.streaming import sealing as sealing_module
 from derender.streaming.state import ChoiceState, GenerationState
 from tests.support.api_client import CHAT, COMPLETIONS
@@ -103,8 +103,8 @@ def test_models_differ_where_they_are_served_in_another_way() -> None:
     ways = [
         settings,
         dataclasses.replace(settings, tool_call_deltas="complete"),
-        dataclasses.replace(settings, tool_call_parser="none"),
-        dataclasses.replace(settings, reasoning_parser="deepseek_r1"),
+        dataclasses.replace(settings, tool_call_parser=PerModel("none")),
+        dataclasses.replace(settings, reasoning_parser=PerModel("deepseek_r1")),
     ]
     assert len({load_models(each).find(None).model.seal.model for each in ways}) == len(ways)
 
@@ -187,7 +187,7 @@ def test_keys_can_be_changed_while_generations_are_streamed(model: ServedModel) 
 
 def test_keys_are_read_from_the_settings() -> None:
     settings = Settings.from_environment({"DERENDER_STATE_KEY": f" {KEY.decode()} , {OLD.decode()},"})
-    assert settings.state_keys == (KEY.decode(), OLD.decode())
+    assert settings.state_key == (KEY.decode(), OLD.decode())
     assert KEY.decode() not in repr(settings)
     assert load_models(settings).find(None).model.seal.keys == (KEY, OLD)
     with pytest.raises(SettingsError, match=r"DERENDER_STATE_KEY.*16") as raised:
