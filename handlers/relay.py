@@ -10,15 +10,15 @@ import os
 
 import uvicorn
 
-from derender.relay import read_relay
-from derender.relay.routes import create_relay_app
+from derender.relay import read_relay_settings
+from derender.relay.app import create_relay_app
 from derender.settings import SettingsError
 from derender.telemetry.observer import Observer
 from lambda_runtime.web_adapter import WebAdapter, read_port
 
 with start("relay") as (settings, models):
     port = read_port(os.environ)
-    relay = read_relay(settings, os.environ)
+    relay = read_relay_settings(settings, os.environ)
     if relay is None:
         raise SettingsError("DERENDER_UPSTREAMS is not set: the relay has no server to ask")
     app = WebAdapter(

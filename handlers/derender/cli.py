@@ -91,11 +91,11 @@ def _port(text: str) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     from .models.layer import load_models
-    from .relay import read_relay
+    from .relay import read_relay_settings
     from .settings import Settings
 
     settings = Settings.from_environment(os.environ)
-    relay = read_relay(settings, os.environ)
+    relay = read_relay_settings(settings, os.environ)
     models = load_models(settings)
     try:
         import uvicorn
@@ -105,7 +105,7 @@ def _serve(options: argparse.Namespace) -> int:
 
             app = create_app(models, max_body_bytes=settings.max_body_bytes)
         else:
-            from .relay.routes import create_relay_app
+            from .relay.app import create_relay_app
 
             app = create_relay_app(models, relay, max_body_bytes=settings.max_body_bytes)
     except ModuleNotFoundError as error:

@@ -14,8 +14,8 @@ import httpx
 import uvicorn
 
 from derender.models.layer import load_models
-from derender.relay import read_relay
-from derender.relay.routes import create_relay_app
+from derender.relay import read_relay_settings
+from derender.relay.app import create_relay_app
 from derender.settings import Settings
 
 from .upstream import wait_until
@@ -46,7 +46,7 @@ class RelayServer:
         observe: Observe | None = None,
     ) -> None:
         settings = Settings.from_environment(environment)
-        relay = read_relay(settings, environment)
+        relay = read_relay_settings(settings, environment)
         assert relay is not None
         app = create_relay_app(
             load_models(settings),

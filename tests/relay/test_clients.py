@@ -271,5 +271,5 @@ def test_errors_are_those_of_the_client(client: openai.OpenAI, upstream: Upstrea
     upstream.respond = lambda asked: broken if asked.path == GENERATE else answer(generate_request())
     chunks = client.chat.completions.create(model="m", messages=[], stream=True)
     read = []
-    with pytest.raises(openai.APIError, match="before its choices had ended"):
+    with pytest.raises(openai.APIError, match="before all choices had finished"):
         read += [chunk.choices[0].delta.content for chunk in chunks]

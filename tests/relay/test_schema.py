@@ -10,8 +10,8 @@ import schemathesis
 from schemathesis.core.result import Ok
 
 from derender.models.model import Models
-from derender.relay import Relay, Upstream
-from derender.relay.routes import create_relay_app
+from derender.relay import RelaySettings, Upstream
+from derender.relay.app import create_relay_app
 from tests.support.openapi_fuzzing import FUZZED, JsonSession, check
 
 from .serving import CHAT, COMPLETIONS, END, RELAY, chunks_of, generate_request, response_of, usage
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROUTES: Final = (CHAT, COMPLETIONS, CHAT + RELAY, COMPLETIONS + RELAY)
 UPSTREAM: Final = Upstream("gpu", "http://localhost")
 DOCUMENT: Final = create_relay_app(
-    Models((), None), Relay((UPSTREAM,), render=UPSTREAM), max_body_bytes=1
+    Models((), None), RelaySettings((UPSTREAM,), render=UPSTREAM), max_body_bytes=1
 ).openapi()
 SCHEMA: Final = schemathesis.openapi.from_dict(DOCUMENT).include(path=list(ROUTES))
 

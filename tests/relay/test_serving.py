@@ -16,8 +16,8 @@ from fastapi.routing import APIRoute
 from derender.cli import main
 from derender.http.app import create_app
 from derender.models.layer import load_models
-from derender.relay import Relay, Upstream
-from derender.relay.routes import create_relay_app
+from derender.relay import RelaySettings, Upstream
+from derender.relay.app import create_relay_app
 from derender.settings import Settings
 
 from .serving import CHAT, COMPLETIONS, END, RELAY, chunks_of, generate_request, qwen3
@@ -102,7 +102,7 @@ def test_who_does_not_relay_pays_nothing_for_it() -> None:
 
 def test_there_are_no_routes_that_nobody_answers() -> None:
     models = load_models(Settings.from_environment({}))
-    relay = Relay((Upstream("gpu", "http://127.0.0.1:1"),))
+    relay = RelaySettings((Upstream("gpu", "http://127.0.0.1:1"),))
     alone, relaying = (
         {route.path for route in app.routes if isinstance(route, APIRoute)}
         for app in (

@@ -13,14 +13,14 @@ from derender.models.model import Models
 from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
 from derender.protocol.reading import read, read_either
 from derender.protocol.stream import ChatStreamRequest, CompletionStreamRequest
-from derender.relay import Relay, Upstream
+from derender.relay import RelaySettings, Upstream
+from derender.relay.app import create_relay_app
 from derender.relay.requests import (
     ChatRelayRequest,
     ClientChatRequest,
     ClientCompletionRequest,
     CompletionRelayRequest,
 )
-from derender.relay.routes import create_relay_app
 from tests.support.api_client import CHAT, COMPLETIONS
 from tests.support.json_mutations import at, deleted, places, replaced
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 UPSTREAM: Final = Upstream("gpu", "http://localhost")
 DOCUMENT: Final = create_relay_app(
-    Models((), None), Relay((UPSTREAM,), render=UPSTREAM), max_body_bytes=1
+    Models((), None), RelaySettings((UPSTREAM,), render=UPSTREAM), max_body_bytes=1
 ).openapi()
 FORMS: Final[dict[str, tuple[type[WireModel], ...]]] = {
     CHAT: (ChatDerenderRequest, ChatStreamRequest),

@@ -1,5 +1,9 @@
-"""The relay: one request to a generate server for each generation, derendered while it comes (README.md)."""
+"""The relay: calls a generate server for a client and derenders its answer as it comes (README.md).
 
-from .upstreams import Relay, Upstream, read_relay
+Imports any room but `batch`. Its layers, from the top: app, routes, streamed and complete, others, upstream,
+settings.
+"""
 
-__all__ = ["Relay", "Upstream", "read_relay"]
+from .settings import RelaySettings, Upstream, read_relay_settings
+
+__all__ = ["RelaySettings", "Upstream", "read_relay_settings"]

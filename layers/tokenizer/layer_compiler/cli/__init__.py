@@ -255,7 +255,7 @@ def _check(options: argparse.Namespace) -> int:
     if options.ids is not None:
         return _say(name, str(options.ids), check_recorded(vocabulary, read_recorded(options.ids)))
     try:
-        from derender.relay.upstreams import read_upstream
+        from derender.relay.settings import read_upstream
 
         upstream = read_upstream("server", options.render_url, os.environ)
         server = VllmServer(

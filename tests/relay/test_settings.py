@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from derender.relay import Upstream, read_relay
+from derender.relay import Upstream, read_relay_settings
 from derender.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from derender.relay import Relay
+    from derender.relay import RelaySettings
 
 
-def read(environment: Mapping[str, str]) -> Relay | None:
-    return read_relay(Settings.from_environment(environment), environment)
+def read(environment: Mapping[str, str]) -> RelaySettings | None:
+    return read_relay_settings(Settings.from_environment(environment), environment)
 
 
 def only_line(error: pytest.ExceptionInfo[SettingsError]) -> str:
@@ -52,8 +52,8 @@ def test_upstreams_are_named_and_the_first_is_the_default() -> None:
     assert relay.render is not None
     assert relay.render.url == "http://[::1]:8001"
     assert (relay.timeout, relay.connect_timeout) == (7.5, 2)
-    assert relay.upstream(None) == first
-    assert relay.upstream("b") == second
+    assert relay.find_upstream(None) == first
+    assert relay.find_upstream("b") == second
     assert "secret" not in repr((Settings.from_environment(environment), relay))
 
 
@@ -81,18 +81,21 @@ def test_a_render_service_may_have_headers() -> None:
         ("[]", "JSON object"),
         ("null", "JSON object"),
         ("[" * 100_000, "JSON object"),
-        ("{}", "no upstream"),
-        ('{"": "http://a"}', "no name"),
-        ('{"a b": "http://a"}', "no name"),
+        ("{}", "at least one upstream"),
+        ('{"": "http://a"}', "not a valid name"),
+        ('{"a b": "http://a"}', "not a valid name"),
         ('{"a": "http://a", "a": "http://b"}', "twice"),
-        ('{"a": 1}', "a: it must be a URL"),
+        ('{"a": 1}', "a: must be a URL"),
         ('{"a": {}}', "a: the URL must be"),
-        ('{"a": {"url": "http://a", "header": {}}}', "nothing else"),
+        ('{"a": {"url": "http://a", "header": {}}}', "only have url and headers"),
         ('{"a": {"url": "http://a", "url": "http://b"}}', "each once"),
         ('{"a": {"url": "http://a", "headers": []}}', "object of strings"),
         ('{"a": {"url": "http://a", "headers": {"x": 1}}}', "object of strings"),
-        ('{"a": {"url": "http://a", "headers": {"x y": "1"}}}', "no name of a header"),
-        ('{"a": {"url": "http://a", "headers": {"Content-Length": "1"}}}', "relay's own"),
+        ('{"a": {"url": "http://a", "headers": {"x y": "1"}}}', "not a valid header name"),
+        (
+            '{"a": {"url": "http://a", "headers": {"Content-Length": "1"}}}',
+            "sets the header Content-Length itself",
+        ),
         ('{"a": {"url": "http://a", "headers": {"x": "${NOT_THERE}"}}}', "NOT_THERE"),
         ('{"a": {"url": "http://a", "headers": {"x": "${EMPTY}"}}}', "EMPTY"),
         ('{"a": {"url": "http://a", "headers": {"x": "${LINES}"}}}', "printable"),

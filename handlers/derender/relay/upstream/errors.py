@@ -1,25 +1,29 @@
-"""What an upstream says of a request that it refuses → what the client is told."""
+"""Errors of upstreams: which of them clients see, and what operators find in the log."""
 
 from __future__ import annotations
 
+import logging
 import re
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from derender.errors import UpstreamBusy, UpstreamRefusal
+from derender.errors import BadGateway, GatewayTimeout, UpstreamBusy, UpstreamRefusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["refusal", "refusal_of_body"]
+__all__ = ["log_faults", "refusal", "refusal_of_body"]
+
+logger = logging.getLogger("derender")
 
 MAX_MESSAGE: Final = 1000
-"""Characters of a message that is passed on."""
+"""Maximum characters of an upstream's message that clients see."""
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+", re.IGNORECASE)
 _PATH: Final = re.compile(r"(?<![\w.<])(?:~|[A-Za-z]:)?[/\\](?:[\w.@+-]+[/\\])+[\w.@+-]*")
-"""Of a file: of one part alone it might be anything."""
+"""A file path of at least two parts; a single part could be anything."""
 _STACK_TRACE: Final = re.compile(r"Traceback \(|\bFile .*\bline \d")
 _RETRY_AFTER: Final = re.compile(r"[0-9]{1,9}|[A-Za-z]{3}, [0-9A-Za-z :]{10,30}GMT")
 
@@ -27,13 +31,13 @@ _RETRY_AFTER: Final = re.compile(r"[0-9]{1,9}|[A-Za-z]{3}, [0-9A-Za-z :]{10,30}G
 def refusal_of_body(
     status: int, body: bytes, *, retry_after: str | None = None, secrets: Iterable[str] = ()
 ) -> UpstreamRefusal | None:
-    """The error of a response, if it is one that is passed on.
+    """Return the error that an unsuccessful response becomes, if clients may see it.
 
     Args:
-        status: The response's status.
-        body: The response's body.
-        retry_after: The response's header of that name.
-        secrets: What the message may not hold.
+        status: The status of the response.
+        body: The body of the response.
+        retry_after: The `Retry-After` header of the response.
+        secrets: Strings that no message may contain.
     """
     try:
         content = orjson.loads(body)
@@ -45,13 +49,13 @@ def refusal_of_body(
 def refusal(
     status: object, content: Any, *, retry_after: str | None = None, secrets: Iterable[str] = ()
 ) -> UpstreamRefusal | None:
-    """The error that JSON describes, if it is one that is passed on.
+    """Return the error that a JSON value describes, if clients may see it.
 
     Args:
-        status: Its HTTP status.
-        content: `{"error": {"message"}}`, or what older servers and FastAPI answer.
-        retry_after: The response's header of that name.
-        secrets: What the message may not hold.
+        status: The HTTP status of the error.
+        content: `{"error": {"message"}}`, or an error as older servers and FastAPI write it.
+        retry_after: The `Retry-After` header of the response.
+        secrets: Strings that no message may contain.
     """
     if type(status) is not int or status not in UpstreamRefusal.TYPES:
         return None
@@ -66,19 +70,32 @@ def refusal(
     return kind(HTTPStatus(status), message, retry_after=retry_after)
 
 
+@contextmanager
+def log_faults(name: str) -> Iterator[None]:
+    """Log what is wrong with an upstream or with its response, and raise it again.
+
+    Args:
+        name: The name of the upstream.
+    """
+    try:
+        yield
+    except (BadGateway, GatewayTimeout) as fault:
+        logger.warning("upstream %s: %s", name, fault.unquoted)
+        raise
+
+
 def _message(content: Any) -> str | None:
     if not isinstance(content, dict):
         return None
-    error = content.get("error")
+    error, detail = content.get("error"), content.get("detail")
     for message in (
         error.get("message") if isinstance(error, dict) else error,
         content.get("message"),
-        content.get("detail"),
+        detail,
     ):
         if isinstance(message, str) and message.strip():
             return message.strip()
-    problems = content.get("detail")
-    if isinstance(problems, list) and all(isinstance(problem, dict) for problem in problems):
-        # FastAPI's: with the values that are wrong, which are left out.
-        return "; ".join(str(problem.get("msg", "")) for problem in problems) or None
+    if isinstance(detail, list) and all(isinstance(problem, dict) for problem in detail):
+        # FastAPI lists validation errors with the values it refused; leave those out.
+        return "; ".join(str(problem.get("msg", "")) for problem in detail) or None
     return None

@@ -1,4 +1,4 @@
-"""The servers that the relay asks, as an operator names them."""
+"""The relay's settings: its upstreams, as an operator names them, and its timeouts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from derender.settings import Settings, SettingsError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Relay", "Upstream", "read_relay", "read_upstream"]
+__all__ = ["RelaySettings", "Upstream", "read_relay_settings", "read_upstream"]
 
 _NAME: Final = re.compile(r"[\w./:-]{1,100}")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -22,24 +22,25 @@ _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
 _URL: Final = re.compile(r"[\x21-\x7e]+")
 _HOST: Final = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]*:[0-9a-f:.]*")
-_LEAST_SECRET: Final = 8
+_MIN_SECRET: Final = 8
+"""Minimum characters of a secret. A shorter word of a header may occur in any message."""
 _OWN_HEADERS: Final = frozenset(
     {
         *("accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type"),
         *("te", "trailer", "transfer-encoding", "upgrade", "x-request-id"),
     }
 )
-"""What the relay says itself, of how it asks and reads."""
+"""Headers that the relay sets itself."""
 
 
 @dataclass(frozen=True)
 class Upstream:
-    """A server that is asked: a generate server, or the render service.
+    """A server that the relay calls: a generate server or the render service.
 
     Attributes:
-        name: What clients call it.
-        url: Where it is; paths are added to this.
-        headers: What is sent along with each request. Secrets.
+        name: The name that clients and log lines use.
+        url: The base URL, without a slash at its end.
+        headers: Headers to send with each request. They may be secrets.
     """
 
     name: str
@@ -48,25 +49,24 @@ class Upstream:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message to a client may hold: where it is, and the words of its headers."""
+        """Strings that no message to a client may contain: the host, and the words of the headers."""
         words = (word for _, value in self.headers for word in value.split())
-        # A word of a few characters is no secret, and may be in any message.
         host = urlsplit(self.url).hostname or ""
-        return (host, *(word for word in words if len(word) >= _LEAST_SECRET))
+        return (host, *(word for word in words if len(word) >= _MIN_SECRET))
 
 
 @dataclass(frozen=True)
-class Relay:
-    """Who is asked, and how long is waited for an answer.
+class RelaySettings:
+    """The upstreams and the limits of the relay.
 
     Attributes:
-        upstreams: The generate servers; the first is the default.
-        render: What makes generate requests of OpenAI requests, if anything does.
-        timeout: Seconds without a byte after which an upstream is given up.
-        generation_timeout: The same of a generation that is not streamed, of which nothing comes until its end.
-        connect_timeout: Seconds in which a connection must be made.
-        keep_alive: Seconds of silence after which a client that reads a stream is told that it is not dead.
-        max_event_bytes: Largest event of an upstream's stream.
+        upstreams: The generate servers. The first is the default.
+        render: The render service, which turns clients' requests into generate requests.
+        timeout: Seconds without a byte after which to give an upstream up.
+        generation_timeout: The same for a generation that does not stream, which sends nothing until its end.
+        connect_timeout: Seconds after which to give a connection attempt up.
+        keep_alive: Seconds of silence after which to send a comment to a client that reads a stream.
+        max_event_bytes: Maximum size of an event from a generate server.
     """
 
     upstreams: tuple[Upstream, ...]
@@ -77,11 +77,11 @@ class Relay:
     keep_alive: float = 15
     max_event_bytes: int = 16 * 1024 * 1024
 
-    def upstream(self, name: str | None) -> Upstream:
-        """The generate server of a name; the default where none is given.
+    def find_upstream(self, name: str | None) -> Upstream:
+        """Return the generate server with a name, or the default one.
 
         Raises:
-            UpstreamNotFound: There is none of that name.
+            UpstreamNotFound: No generate server has the name.
         """
         for upstream in self.upstreams:
             if name in (None, upstream.name):
@@ -92,18 +92,19 @@ class Relay:
         )
 
 
-def read_relay(settings: Settings, environment: Mapping[str, str]) -> Relay | None:
+def read_relay_settings(settings: Settings, environment: Mapping[str, str]) -> RelaySettings | None:
     """Read the relay's settings.
 
     Args:
         settings: The settings.
-        environment: Variables that `${NAME}` stands for in the values of headers.
+        environment: The variables that `${NAME}` refers to in the values of headers.
 
     Returns:
-        The relay; None without `DERENDER_UPSTREAMS`.
+        The relay's settings, or None without `DERENDER_UPSTREAMS`.
 
     Raises:
-        SettingsError: `DERENDER_UPSTREAMS` or `DERENDER_RENDER_URL` can't be used.
+        SettingsError: `DERENDER_UPSTREAMS` or `DERENDER_RENDER_URL` is invalid. The message is one line that
+            contains no URL and no value of a header.
     """
     if settings.upstreams is None:
         if settings.render_url is not None:
@@ -117,7 +118,7 @@ def read_relay(settings: Settings, environment: Mapping[str, str]) -> Relay | No
             render = read_upstream("render", settings.render_url, environment)
     except ValueError as error:
         raise SettingsError(f"{variable}: {error}") from None
-    return Relay(
+    return RelaySettings(
         upstreams,
         render,
         timeout=settings.upstream_timeout,
@@ -126,25 +127,40 @@ def read_relay(settings: Settings, environment: Mapping[str, str]) -> Relay | No
     )
 
 
-def _read_upstreams(text: str, environment: Mapping[str, str]) -> tuple[Upstream, ...]:
-    """Read a JSON object of names and what `read_upstream` reads.
+def read_upstream(name: str, text: str, environment: Mapping[str, str]) -> Upstream:
+    """Read a URL, or a JSON object of url and headers.
 
     Args:
-        text: The JSON.
-        environment: What `${NAME}` stands for, in the values of headers.
+        name: The name of the upstream.
+        text: The URL or the JSON.
+        environment: The variables that `${NAME}` refers to in the values of headers.
 
     Raises:
-        ValueError: It is none; says why, in one line without URLs and values.
+        ValueError: The text is invalid. The message is one line that contains no URL and no value of a header.
     """
-    items = _object(text, "it must be a JSON object: name to URL, or to an object of url and headers")
+    value = (
+        _read_object(text, "must be a URL, or a JSON object of url and headers") if text[:1] == "{" else text
+    )
+    return _upstream(name, value, environment)
+
+
+class _Object(list[tuple[str, Any]]):
+    """The fields of a JSON object, including duplicates."""
+
+
+def _read_upstreams(text: str, environment: Mapping[str, str]) -> tuple[Upstream, ...]:
+    """Read a JSON object: name → a URL or an object of url and headers."""
+    items = _read_object(
+        text, "must be a JSON object of name to URL, or of name to an object of url and headers"
+    )
     if not items:
-        raise ValueError("it names no upstream")
+        raise ValueError("must name at least one upstream")
     upstreams: dict[str, Upstream] = {}
     for name, value in items:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name[:100]!r} is no name; letters, digits and . _ / : - make one")
+            raise ValueError(f"{name[:100]!r} is not a valid name; use up to 100 letters, digits and . _ / : -")
         if name in upstreams:
-            raise ValueError(f"{name} is there twice")
+            raise ValueError(f"the name {name} occurs twice")
         try:
             upstreams[name] = _upstream(name, value, environment)
         except ValueError as error:
@@ -152,33 +168,13 @@ def _read_upstreams(text: str, environment: Mapping[str, str]) -> tuple[Upstream
     return tuple(upstreams.values())
 
 
-def read_upstream(name: str, text: str, environment: Mapping[str, str]) -> Upstream:
-    """Read a URL, or a JSON object of `url` and `headers`.
-
-    Args:
-        name: What it is called.
-        text: The URL or the JSON.
-        environment: What `${NAME}` stands for, in the values of headers.
-
-    Raises:
-        ValueError: It is none; says why, in one line without URLs and values.
-    """
-    if not text.startswith("{"):
-        return _upstream(name, text, environment)
-    return _upstream(name, _object(text, "it must be a URL, or a JSON object of url and headers"), environment)
-
-
-class _Object(list[tuple[str, Any]]):
-    """The fields of a JSON object, also those that are there twice."""
-
-
-def _object(text: str, otherwise: str) -> _Object:
+def _read_object(text: str, problem: str) -> _Object:
     try:
         content = json.loads(text, object_pairs_hook=_Object)
     except (ValueError, RecursionError):
-        raise ValueError(otherwise) from None
+        content = None
     if not isinstance(content, _Object):
-        raise ValueError(otherwise)  # noqa: TRY004 - of what was read
+        raise ValueError(problem)  # noqa: TRY004 - the JSON is wrong, not the type of an argument
     return content
 
 
@@ -186,16 +182,15 @@ def _upstream(name: str, value: object, environment: Mapping[str, str]) -> Upstr
     if isinstance(value, str):
         return Upstream(name, _url(value))
     if not isinstance(value, _Object):
-        raise ValueError("it must be a URL, or an object of url and headers")  # noqa: TRY004
+        raise ValueError("must be a URL, or an object of url and headers")  # noqa: TRY004
     fields = dict(value)
-    unknown = [key for key in fields if key not in ("url", "headers")]
-    if unknown or len(fields) < len(value):
-        raise ValueError("it may have url and headers, each once, and nothing else")
+    if len(fields) < len(value) or not fields.keys() <= {"url", "headers"}:
+        raise ValueError("the object may only have url and headers, each once")
     return Upstream(name, _url(fields.get("url")), _headers(fields.get("headers", _Object()), environment))
 
 
 def _url(url: object) -> str:
-    problem = "the URL must be http://HOST or https://HOST, perhaps with a port and a path"
+    problem = "the URL must be http://HOST or https://HOST, optionally with a port and a path"
     if not isinstance(url, str) or not _URL.fullmatch(url):
         raise ValueError(problem)
     try:
@@ -219,19 +214,19 @@ def _headers(headers: object, environment: Mapping[str, str]) -> tuple[tuple[str
 
 def _header_name(name: str) -> str:
     if not _HEADER_NAME.fullmatch(name):
-        raise ValueError(f"{name[:100]!r} is no name of a header")
+        raise ValueError(f"{name[:100]!r} is not a valid header name")
     if name.lower() in _OWN_HEADERS:
-        raise ValueError(f"the header {name} is the relay's own")
+        raise ValueError(f"the relay sets the header {name} itself; leave it out")
     return name
 
 
 def _header_value(name: str, value: str, environment: Mapping[str, str]) -> str:
-    def variable(match: re.Match[str]) -> str:
+    def expand(match: re.Match[str]) -> str:
         if not environment.get(match[1]):
             raise ValueError(f"the header {name} needs the variable {match[1][:100]!r}, which is not set")
         return environment[match[1]].strip()
 
-    expanded = _VARIABLE.sub(variable, value)
+    expanded = _VARIABLE.sub(expand, value)
     if not _HEADER_VALUE.fullmatch(expanded):
-        raise ValueError(f"the header {name} must be of printable ASCII characters")
+        raise ValueError(f"the value of the header {name} must consist of printable ASCII characters")
     return expanded

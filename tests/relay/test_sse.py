@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derender.errors import BadGateway
-from derender.relay.event_stream import EventReader
+from derender.relay.upstream.sse import EventDecoder
 
 STREAMS: Final[dict[str, tuple[str, list[str]]]] = {
     "nothing": ("", []),
@@ -33,8 +33,8 @@ STREAMS: Final[dict[str, tuple[str, list[str]]]] = {
 
 
 def read(*parts: bytes, limit: int = 1000) -> list[str]:
-    reader = EventReader(limit)
-    return [data.decode() for part in parts for data in reader.read(part)]
+    decoder = EventDecoder(limit)
+    return [data.decode() for part in parts for data in decoder.decode(part)]
 
 
 @pytest.mark.parametrize(("text", "expected"), STREAMS.values(), ids=STREAMS)
@@ -77,10 +77,10 @@ def _by_lines(text: str) -> list[str]:
 
 @pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
 def test_an_event_is_there_as_soon_as_its_line_ends(end: str) -> None:
-    reader = EventReader(100)
-    assert list(reader.read(b"data: 1" + end.encode())) == []
-    assert list(reader.read(end[0].encode())) == [b"1"]
-    assert list(reader.read(b"\ndata: 2\n\n")) == [b"2"]
+    decoder = EventDecoder(100)
+    assert list(decoder.decode(b"data: 1" + end.encode())) == []
+    assert list(decoder.decode(end[0].encode())) == [b"1"]
+    assert list(decoder.decode(b"\ndata: 2\n\n")) == [b"2"]
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ def test_an_event_is_there_as_soon_as_its_line_ends(end: str) -> None:
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_a_larger_event_is_a_fault(content: bytes, size: int) -> None:
     parts = [content[begin : begin + size] for begin in range(0, len(content), size)]
-    with pytest.raises(BadGateway, match="more than 64 bytes"):
+    with pytest.raises(BadGateway, match="larger than 64 bytes"):
         read(*parts, limit=64)
 
 
 def test_the_bound_is_of_one_event_and_not_of_the_stream() -> None:
     content = b"data: " + b"x" * 50 + b"\n\n: a comment of some length, which is no part of any event\n"
-    reader = EventReader(64)
-    assert [len(data) for _ in range(20) for data in reader.read(content)] == [50] * 20
+    decoder = EventDecoder(64)
+    assert [len(data) for _ in range(20) for data in decoder.decode(content)] == [50] * 20

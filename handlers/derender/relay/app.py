@@ -1,0 +1,102 @@
+"""The application that derenders and relays."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from derender.http.app import create_app
+from derender.http.operation import REQUEST_ERRORS, Operation
+from derender.protocol.openai import ErrorResponse
+
+from .endpoints import RELAY_ENDPOINTS
+from .routes import Routes
+from .upstream.client import UpstreamClient
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from fastapi import FastAPI
+
+    from derender.models.model import Models
+    from derender.telemetry.observation import Observe
+
+    from .settings import RelaySettings
+
+__all__ = ["create_relay_app"]
+
+UPSTREAM_ERRORS: Final = {
+    HTTPStatus.UNPROCESSABLE_ENTITY: "An upstream refused the request; 400, 413 and 429 may mean so, too.",
+    HTTPStatus.TOO_MANY_REQUESTS: "An upstream accepts no more requests for now.",
+    HTTPStatus.BAD_GATEWAY: "An upstream is unreachable, failed, or sent something unexpected.",
+    HTTPStatus.GATEWAY_TIMEOUT: "An upstream was silent for too long.",
+}
+_GENERATE_REQUEST: Final = {
+    "request_id": "cmpl-7f3a",
+    "token_ids": [151644, 872, 198],
+    "sampling_params": {"max_tokens": 512},
+}
+
+
+def create_relay_app(
+    models: Models, settings: RelaySettings, *, max_body_bytes: int, observe: Observe | None = None
+) -> FastAPI:
+    """Create the application that derenders and relays.
+
+    Args:
+        models: The models served.
+        settings: The relay's settings. Without a render service, the application has no OpenAI routes.
+        max_body_bytes: Maximum size of a request body, and of an upstream's response that is not a stream.
+        observe: Called with an observation of each request once its answer is complete.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
+        async with UpstreamClient(settings) as client:
+            yield {"upstream_client": client}
+
+    return create_app(
+        models,
+        max_body_bytes=max_body_bytes,
+        operations=_operations(models, settings, max_body_bytes),
+        lifespan=lifespan,
+        observe=observe,
+    )
+
+
+def _operations(models: Models, settings: RelaySettings, max_body_bytes: int) -> Iterator[Operation]:
+    for endpoint in RELAY_ENDPOINTS:
+        routes = Routes(endpoint, models, settings, max_body_bytes)
+        openai, request = endpoint.openai, endpoint.example
+        name = openai.kind.replace(" ", "_")
+        streamed = {**request, "stream": True}
+        operation = partial(
+            Operation,
+            method="POST",
+            tag="Relay",
+            answers=(openai.response,),
+            events=(("message", openai.chunk), ("message", ErrorResponse)),
+            errors={**REQUEST_ERRORS, **UPSTREAM_ERRORS},
+        )
+        yield operation(
+            path=f"{openai.derender_path}/relay",
+            name=f"relay_{name}",
+            summary=f"Generate and derender a {openai.kind}",
+            handle=routes.relay,
+            requests=(endpoint.relay_request,),
+            examples={
+                "complete": {"generate_request": _GENERATE_REQUEST, openai.client_field: request},
+                "streamed": {"generate_request": _GENERATE_REQUEST, openai.client_field: streamed},
+            },
+        )
+        if settings.render is not None:
+            yield operation(
+                path=openai.path,
+                name=f"create_{name}",
+                summary=f"Render, generate and derender a {openai.kind}",
+                handle=routes.create,
+                requests=(endpoint.client_request,),
+                examples={"complete": request, "streamed": streamed},
+            )

@@ -1,0 +1,226 @@
+"""A relayed generation: events of a generate server in, chunks of the client's stream out. Does no I/O."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+import orjson
+
+from derender.errors import BadGateway, DerenderError, UpstreamFailed
+from derender.protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
+from derender.protocol.openai import ChatCompletionChunk, TextCompletionChunk, Usage
+from derender.protocol.reading import read
+from derender.streaming.generation import CheckedChunk, begin, check, check_order
+from derender.telemetry.answer_facts import count_candidates
+
+from .upstream.errors import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from derender.protocol.derender import ClientRequest
+    from derender.streaming.generation import Generation
+
+__all__ = ["NOT_FOR_CLIENTS", "RelayedGeneration"]
+
+_PATH: Final = "chunk"
+NOT_FOR_CLIENTS: Final[dict[str, None]] = {"kv_transfer_params": None, "ec_transfer_params": None}
+"""Fields by which servers find each other's caches."""
+
+ChunkT = TypeVar("ChunkT", ChatCompletionChunk, TextCompletionChunk)
+
+
+class RelayedGeneration(Generic[ChunkT]):
+    """The generation of one prompt.
+
+    Attributes:
+        first_choice: The number of its first choice in the answer.
+        state: The state of the derendered stream.
+        candidates: How many logprob candidates were received.
+    """
+
+    def __init__(
+        self,
+        generation: Generation[ClientRequest, ChunkT],
+        token_ids: Sequence[int],
+        *,
+        request_id: str,
+        created: int,
+        first_choice: int = 0,
+        continuous_usage: bool = False,
+        secrets: Sequence[str] = (),
+    ) -> None:
+        """Receive nothing yet.
+
+        Args:
+            generation: Derenders the chunks.
+            token_ids: The prompt.
+            request_id: The id of the answer.
+            created: Unix time in seconds.
+            first_choice: The number of its first choice in the answer.
+            continuous_usage: Whether every chunk contains usage.
+            secrets: Strings that no message to the client may contain.
+        """
+        self.first_choice = first_choice
+        self.state = begin(generation, request_id, token_ids, created)
+        self.candidates = 0
+        self._generation: Generation[ClientRequest, ChunkT] = generation
+        self._token_ids = token_ids
+        self._continuous_usage = continuous_usage
+        self._secrets = secrets
+        self._upstream_id: str | None = None  # servers may choose another id than the requested one
+        self._usage: ChunkUsage | None = None
+        self._last = GenerateChunk.model_construct(choices=[])  # the last chunk without choices
+
+    @property
+    def prompt_tokens(self) -> int:
+        """The length of the prompt."""
+        return len(self._token_ids)
+
+    @property
+    def completion_tokens(self) -> int:
+        """How many token ids were received."""
+        return sum(choice.received for choice in self.state.choices.values())
+
+    @property
+    def finished(self) -> bool:
+        """Whether the generate server has finished all choices."""
+        return self.state.finished(self._generation.count)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the generate server or a stop string has ended all choices."""
+        choices = self.state.choices.values()
+        return len(choices) >= self._generation.count and all(
+            choice.finished or choice.stopped is not None for choice in choices
+        )
+
+    def receive(self, data: bytes) -> ChunkT | None:
+        """Derender the next event.
+
+        Args:
+            data: The data of the event.
+
+        Returns:
+            The chunk to send, if there is one.
+
+        Raises:
+            BadGateway: The event is not a generate chunk, or can't follow those before.
+            UpstreamRefusal: The event is an error that the client may see.
+        """
+        chunk, checked = self._check(data)
+        if chunk.usage is not None and (not chunk.choices or self._generation.count == 1):
+            self._usage = chunk.usage
+        self._upstream_id = self._upstream_id or chunk.request_id
+        self.candidates += count_candidates(chunk.choices)
+        if not chunk.choices:
+            self._last = chunk
+            return None
+        (choice,) = chunk.choices
+        before = self.state.choices.get(choice.index)
+        if before is None and chunk.prompt_token_ids is None and self._generation.client.return_token_ids:
+            prompt = {"prompt_token_ids": list(self._token_ids)}
+            checked = checked._replace(chunk=chunk.model_copy(update=prompt))
+        answer = self._derender(checked)
+        if self._continuous_usage:
+            counted = ChunkUsage(completion_tokens=self.completion_tokens)
+            return self._numbered(answer, usage=answer.usage or self._generation.usage(counted))
+        # After a stop string, only the finish reason matters to the client.
+        if before is not None and before.stopped is not None and choice.finish_reason is None:
+            return None
+        return self._numbered(answer)
+
+    def stop(self) -> list[ChunkT]:
+        """Finish each choice that a stop string has ended and the generate server has not finished."""
+        return [
+            self._numbered(self._derender(_final_chunk(index, "stop")))
+            for index, choice in self.state.choices.items()
+            if choice.stopped is not None and not choice.finished
+        ]
+
+    def cut(self) -> list[ChunkT]:
+        """Return what ends the choices when the generation fails: held-back text, without a finish reason.
+
+        A choice that a stop string has ended gets its finish reason. The state doesn't change.
+        """
+        answers: list[ChunkT] = []
+        for index, choice in self.state.choices.items():
+            if choice.finished:
+                continue
+            stopped = choice.stopped is not None
+            answer, _ = self._generation.derender(
+                self.state, _final_chunk(index, "stop" if stopped else "error")
+            )
+            if not stopped:
+                (released,) = answer.choices
+                unfinished = released.model_copy(update={"finish_reason": None, "stop_reason": None})
+                answer = answer.model_copy(update={"choices": [unfinished]})
+            answers.append(self._numbered(answer))
+        return answers
+
+    def usage(self) -> Usage:
+        """Count tokens as the generate server did, or as received if it counted fewer or none."""
+        counted = self._usage
+        if counted is None or (counted.completion_tokens or 0) < self.completion_tokens:
+            counted = ChunkUsage(completion_tokens=self.completion_tokens)
+        usage = self._generation.usage(counted)
+        assert usage is not None
+        return usage
+
+    def usage_chunk(self, usage: Usage) -> ChunkT:
+        """Return the last chunk of the stream, which contains the usage of the whole answer."""
+        return self._derender(CheckedChunk(self._last, None)).model_copy(update={"usage": usage})
+
+    def _derender(self, checked: CheckedChunk) -> ChunkT:
+        answer, self.state = self._generation.derender(self.state, checked)
+        return answer
+
+    def _numbered(self, answer: ChunkT, *, usage: Usage | None = None) -> ChunkT:
+        """Number choices as the answer does, and set the usage."""
+        update: dict[str, object] = {"usage": usage}
+        if self.first_choice:
+            update["choices"] = [
+                choice.model_copy(update={"index": self.first_choice + choice.index})
+                for choice in answer.choices
+            ]
+        return answer.model_copy(update=update)
+
+    def _check(self, data: bytes) -> tuple[GenerateChunk, CheckedChunk]:
+        generation = self._generation
+        try:
+            chunk = read(GenerateChunk, data).model_copy(update=NOT_FOR_CLIENTS)
+            checked = check(generation, _PATH, chunk)
+            # The answer has its own id, whatever id the generate server chose.
+            unnamed = chunk.model_copy(update={"request_id": None})
+            check_order(self.state, [CheckedChunk(unnamed, None)], [_PATH], generation.model.limits)
+        except DerenderError as error:
+            raise self._reported_error(data) or BadGateway(
+                "the generate server sent an event that can't be derendered", quoting=error.message
+            ) from None
+        if chunk.request_id is not None and self._upstream_id not in (None, chunk.request_id):
+            raise BadGateway("the generate server sent an event of another generation: its request_id differs")
+        for choice in chunk.choices:
+            if not 0 <= choice.index < generation.count:
+                raise BadGateway(
+                    f"the generate server sent choice {choice.index}; {generation.count} were requested"
+                )
+        return chunk, checked
+
+    def _reported_error(self, data: bytes) -> DerenderError | None:
+        """Return the error that an event reports, if it reports one."""
+        try:
+            content = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            return None
+        if not isinstance(content, dict) or "error" not in content:
+            return None
+        error = content["error"]
+        code = error.get("code") if isinstance(error, dict) else None
+        return refusal(code, content, secrets=self._secrets) or UpstreamFailed(
+            "the generate server reported an error"
+        )
+
+
+def _final_chunk(index: int, reason: str) -> CheckedChunk:
+    choice = ChunkChoice(index=index, finish_reason=reason)
+    return CheckedChunk(GenerateChunk(choices=[choice]), None)
