@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pytest
 
-from derender.http.observing import follow
+from derender.http.observation import ObservationMiddleware
+from derender.http.request_id import RequestIdMiddleware
 from derender.telemetry.observation import CLIENT_LEFT, OTHER
 from derender.telemetry.request_ids import REQUEST_ID
 
@@ -283,8 +284,9 @@ class Application:
             self.sent.append(message)
             self.observed_when_sent.append(len(self.observed.all))
 
-        followed = follow(app, endpoints=("/a",), observe=self.observed)
-        await followed({"type": "http", "path": "/a", "method": "GET", "headers": []}, receive, send)
+        observing = ObservationMiddleware(app, endpoints=("/a",), observe=self.observed)
+        scope = {"type": "http", "path": "/a", "method": "GET", "headers": []}
+        await RequestIdMiddleware(observing)(scope, receive, send)
 
 
 START: Final[Message] = {"type": "http.response.start", "status": 200, "headers": []}
@@ -306,7 +308,8 @@ def test_the_observer_is_told_before_the_last_byte_is_sent(observed: Observed) -
         ((START, MORE, ValueError()), False, 500, "InternalError"),
         ((START, MORE), True, CLIENT_LEFT, "ClientLeft"),
         ((), True, CLIENT_LEFT, "ClientLeft"),
-        ((), False, 500, None),
+        ((), False, 500, "InternalError"),
+        ((START, MORE), False, 500, "InternalError"),
         ((START, LAST, ValueError()), False, 200, None),
     ],
 )

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from fastapi import FastAPI, Request, Response
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from fastapi import FastAPI, Response
 from starlette.routing import Route
 
 from derender import __version__
-from derender.errors import DerenderError
-from derender.telemetry.faults import client_error
 
-from .compression import compress
-from .observing import follow, note_error, note_fault
-from .responses import error_name, http_error, refuse
+from .compression import CompressionMiddleware
+from .faults import EXCEPTION_HANDLERS, FaultMiddleware
+from .observation import ObservationMiddleware
+from .request_id import RequestIdMiddleware
 from .routes import core_operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractAsyncContextManager
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from derender.models.model import Models
     from derender.telemetry.observation import Observe
@@ -68,14 +62,13 @@ def create_app(
         observe: Called with an observation of each request once its answer is complete.
     """
     app = _Application([*core_operations(models, max_body_bytes=max_body_bytes), *operations], lifespan)
-    app.add_middleware(compress)
-    app.add_middleware(_guard)
-    app.add_exception_handler(DerenderError, _derender_error)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(ClientDisconnect, _client_left)
-    # Last, so that it is the outermost.
-    endpoints = {route.path for route in app.routes if isinstance(route, Route)}
-    app.add_middleware(follow, endpoints=endpoints, observe=observe)
+    # Each middleware wraps those added before.
+    app.add_middleware(CompressionMiddleware)
+    app.add_middleware(FaultMiddleware)
+    if observe is not None:
+        endpoints = {route.path for route in app.routes if isinstance(route, Route)}
+        app.add_middleware(ObservationMiddleware, endpoints=endpoints, observe=observe)
+    app.add_middleware(RequestIdMiddleware)
     return app
 
 
@@ -94,6 +87,7 @@ class _Application(FastAPI):
             description=_ABOUT,
             redirect_slashes=False,
             lifespan=lifespan,
+            exception_handlers=dict(EXCEPTION_HANDLERS),
         )
         self._operations = operations
         for operation in operations:
@@ -118,45 +112,3 @@ class _Application(FastAPI):
             describe(super().openapi(), self._operations)
         assert self.openapi_schema is not None
         return self.openapi_schema
-
-
-def _guard(app: ASGIApp) -> ASGIApp:
-    """An application of whose own faults nothing is told, or logged, but what `client_error` says."""
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        started = False
-
-        async def sending(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            await app(scope, receive, sending)
-        except Exception as error:
-            fault = client_error(error)
-            if started:
-                raise fault from None
-            note_fault(scope, fault)
-            await refuse(fault)(scope, receive, send)
-
-    return guarded
-
-
-async def _derender_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, DerenderError)
-    note_fault(request.scope, error)
-    return refuse(error)
-
-
-async def _client_left(_: Request, __: Exception) -> Response:
-    return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    note_error(request.scope, error_name(error))
-    return http_error(error)

@@ -1,4 +1,4 @@
-"""Answers compressed with gzip, where the client accepts that (RFC 9110, "Accept-Encoding")."""
+"""Responses compressed with gzip, if the client accepts that (RFC 9110, "Accept-Encoding")."""
 
 from __future__ import annotations
 
@@ -11,36 +11,41 @@ from starlette.middleware.gzip import GZipMiddleware
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["GZIP_FROM", "accepts_gzip", "compress"]
+__all__ = ["MIN_GZIP_BYTES", "CompressionMiddleware", "accepts_gzip"]
 
-GZIP_FROM: Final = 16 * 1024
-"""Responses from this many bytes on are compressed."""
-GZIP_LEVEL: Final = 1
-"""JSON of logprobs is repetitive: higher levels cost several times as much for a tenth of the size."""
+MIN_GZIP_BYTES: Final = 16 * 1024
+"""Compress responses of at least this many bytes."""
+_GZIP_LEVEL: Final = 1
+"""Logprobs are repetitive JSON: higher levels cost several times as much and save another tenth of the size."""
 _ACCEPT_ENCODING: Final = b"accept-encoding"
 _REFUSED: Final = re.compile(r"q\s*=\s*0(\.0*)?")
 
 
-def compress(app: ASGIApp) -> ASGIApp:
-    """An application whose answers are compressed."""
-    compressing = GZipMiddleware(app, minimum_size=GZIP_FROM, compresslevel=GZIP_LEVEL)
+class CompressionMiddleware(GZipMiddleware):
+    """Starlette's compression, for clients that accept gzip.
 
-    async def choosing(scope: Scope, receive: Receive, send: Send) -> None:
+    Starlette only looks for the word `gzip` in the header, which `gzip;q=0` contains too. So it is given a
+    header that contains the word if the client accepts gzip, and not otherwise.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Wrap an application."""
+        super().__init__(app, minimum_size=MIN_GZIP_BYTES, compresslevel=_GZIP_LEVEL)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request (ASGI)."""
         if scope["type"] == "http":
-            # The middleware looks for the word alone, which is there in `gzip;q=0` too.
             accepted = accepts_gzip(", ".join(Headers(scope=scope).getlist("accept-encoding")))
             others = [header for header in scope["headers"] if header[0].lower() != _ACCEPT_ENCODING]
             scope["headers"] = [*others, (_ACCEPT_ENCODING, b"gzip" if accepted else b"identity")]
-        await compressing(scope, receive, send)
-
-    return choosing
+        await super().__call__(scope, receive, send)
 
 
 def accepts_gzip(header: str) -> bool:
-    """Whether a client accepts gzip.
+    """Return whether a client accepts gzip.
 
     Args:
-        header: Its `Accept-Encoding`; empty where it sent none.
+        header: Its `Accept-Encoding`; empty without one.
     """
     accepted: dict[str, bool] = {}
     for item in header.lower().split(","):

@@ -22,7 +22,7 @@ from derender.streaming import Derendered
 from derender.telemetry.answer_facts import describe_answer
 
 from .body import read_body
-from .observing import note
+from .observation import note
 from .operation import REQUEST_ERRORS, Operation
 from .responses import json_response
 from .sse import DONE, EVENT_STREAM, event

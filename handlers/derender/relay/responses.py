@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from anyio import move_on_after
 from starlette.responses import Response
 
-from derender.http.observing import note_fault
+from derender.http.observation import note_fault
 from derender.http.sse import EVENT_STREAM, KEEP_ALIVE, STREAM_HEADERS, event
 from derender.protocol.envelope import error_response
 from derender.telemetry.faults import client_error

@@ -11,7 +11,7 @@ from fastapi import Request, Response
 
 from derender.errors import BadGateway, DerenderError
 from derender.http.body import read_body
-from derender.http.observing import is_observed, note
+from derender.http.observation import is_observed, note
 from derender.http.responses import json_response
 from derender.protocol.limits import check_count
 from derender.protocol.reading import read
