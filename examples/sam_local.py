@@ -51,6 +51,8 @@ NO_ENGINE: Final = (
     "No container engine answers, and `sam local` runs functions in containers. Start Docker or Finch, or set "
     "DOCKER_HOST to the socket of Podman: infra/LOCAL.md says how."
 )
+SERVED: Final = "served.yaml"
+"""Name of the templates that are served."""
 START_SECONDS: Final = 60
 FIRST_ANSWER_SECONDS: Final = 600
 """The first request waits for the base image, which may have to be downloaded."""
@@ -78,22 +80,28 @@ def build(folder: Path) -> None:
     subprocess.run(command, cwd=ROOT, check=True)  # noqa: S603
 
 
-def served_template(folder: Path) -> Path:
-    """The template to serve of what is built."""
+def write_served_templates(folder: Path) -> Path:
+    """Write the templates to serve beside those that SAM built, and return the path of the application's."""
     template = yaml_parse((folder / "template.yaml").read_text(encoding="utf-8"))
     template["Parameters"]["Architecture"]["Default"] = ARCHITECTURE
-    # Beside what SAM wrote, whose paths are relative; JSON is YAML too.
-    served = folder / "served.yaml"
-    served.write_text(json.dumps(for_sam_local(template)), encoding="utf-8")
-    return served
+    served = for_sam_local(template)
+    for each in served["Resources"].values():
+        if "TokenizerLayer" in each["Properties"].get("Parameters", {}):
+            del each["Properties"]["Parameters"]["TokenizerLayer"]
+            path = folder / each["Properties"]["TemplateURL"]
+            each["Properties"]["TemplateURL"] = f"{path.parent.name}/{SERVED}"
+            nested = nested_for_sam_local(yaml_parse(path.read_text(encoding="utf-8")))
+            (path.parent / SERVED).write_text(json.dumps(nested), encoding="utf-8")
+    # JSON is YAML too.
+    (folder / SERVED).write_text(json.dumps(served), encoding="utf-8")
+    return folder / SERVED
 
 
 def for_sam_local(template: dict[str, Any]) -> dict[str, Any]:
-    """A template of which `sam local` makes what CloudFormation and API Gateway make of the original.
+    """Adapt a template to `sam local`, which ignores conditions and takes all bodies for text.
 
-    SAM looks at no condition of a resource: the routes of a relay that is off would hide those of the api
-    function. And it takes each body for text where an API names no binary media types. An HTTP API has none to
-    name: it tells by itself.
+    Resources whose condition is false are removed, or the routes of a relay that is off would hide those of the
+    API. An HTTP API recognizes binary bodies, but `sam local` only does if the API names binary media types.
     """
     resources = {name: each for name, each in template["Resources"].items() if is_made(each, template)}
     for each in resources.values():
@@ -101,6 +109,21 @@ def for_sam_local(template: dict[str, Any]) -> dict[str, Any]:
             definition = each["Properties"].setdefault("DefinitionBody", {"openapi": "3.0.1", "paths": {}})
             definition["x-amazon-apigateway-binary-media-types"] = ["*/*"]
     return {**template, "Resources": resources, "Outputs": {}}
+
+
+def nested_for_sam_local(template: dict[str, Any]) -> dict[str, Any]:
+    """Adapt a nested template to `sam local`, which passes it neither layers nor empty parameters.
+
+    The nested template gets the layer itself, and its parameters are empty by default.
+    """
+    parameters = {name: {"Default": "", **each} for name, each in template["Parameters"].items()}
+    del parameters["TokenizerLayer"]
+    layer = {"Type": "AWS::Serverless::LayerVersion", "Properties": {"ContentUri": "../TokenizerLayer"}}
+    return {
+        **template,
+        "Parameters": parameters,
+        "Resources": {**template["Resources"], "TokenizerLayer": layer},
+    }
 
 
 def is_made(resource: dict[str, Any], template: dict[str, Any]) -> bool:
@@ -182,7 +205,7 @@ def main() -> int:
         socket.create_server(("127.0.0.1", options.port)).close()
         if not options.built:
             build(options.build_dir)
-        with serving(served_template(options.build_dir), options.port, flags) as server:
+        with serving(write_served_templates(options.build_dir), options.port, flags) as server:
             derender(url, console)
             if options.once:
                 return 0

@@ -1,9 +1,10 @@
-"""What `sam build` makes of the project. It is kept until a source changes, and made once for all processes."""
+"""Builds the application with SAM, once for all processes and until a source changes."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,32 +15,41 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import orjson
+
 from fetch import held
 
 from .stack import REGION, ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["OF_MAKE", "built", "run", "sam"]
+__all__ = ["built", "run", "runtime_python", "sam", "wheels"]
 
-BUILDS: Final = ROOT / ".cache" / "builds"
-SOURCES: Final = ("template.yaml", "samconfig.toml", "handlers", "infra", "layers/tokenizer")
+CACHE: Final = ROOT / ".cache"
+SOURCES: Final = (
+    "template.yaml",
+    "samconfig.toml",
+    "infra/*.yaml",
+    "infra/build",
+    "handlers",
+    "layers/tokenizer",
+)
 STALE_SECONDS: Final = 3600
-"""After so long nobody tests what was built of other sources."""
+"""Age at which a build of other sources is deleted."""
 OF_MAKE: Final = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS")
-"""What `make test` would tell a make within it."""
+"""Variables that `make test` would pass to a make in a test."""
 
 
-def run(*command: str | Path, environment: Mapping[str, str] | None = None) -> str:
-    """Run a command in the project, without AWS credentials but those that are given; what it printed."""
+def run(*command: str | Path, environment: Mapping[str, str] | None = None, folder: str | Path = ROOT) -> str:
+    """Run a command in a folder of the project, without AWS credentials, and return its output."""
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith("AWS_") and name not in OF_MAKE
     }
     settings = {"AWS_DEFAULT_REGION": REGION, "SAM_CLI_TELEMETRY": "0", "PYTHON": sys.executable}
     done = subprocess.run(
         command,
-        cwd=ROOT,
+        cwd=ROOT / folder,
         env={**inherited, **settings, **(environment or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -57,39 +67,75 @@ def sam(*arguments: str | Path, environment: Mapping[str, str] | None = None) ->
     return run(Path(sys.executable).with_name("sam"), *arguments, environment=environment)
 
 
-def built(architecture: str, resource: str = "") -> Path:
-    """The folder that `sam build` makes for an architecture, of all there is or of one resource."""
-    return _built(architecture, resource)
+def built() -> Path:
+    """Return the folder of a `sam build`."""
+    files = [path for pattern in SOURCES for path in _files(pattern)]
+    return _kept("builds", files, lambda folder: sam("build", "--build-dir", folder))
+
+
+def wheels(architecture: str) -> list[str]:
+    """Return the file names of the wheels that a build for a processor would install."""
+    makefile = ROOT / "infra" / "build" / architecture / "Makefile"
+    target = ("build-ApiFunction", "ARTIFACTS_DIR=/nowhere")
+    plan = run("make", "--dry-run", "-C", "handlers", "-f", makefile, *target)
+    # Make prints the name of its folder first.
+    install = shlex.split(plan.replace("\\\n", "").splitlines()[1])
+    assert install[1:4] == ["-m", "pip", "install"]
+
+    def resolve(folder: Path) -> None:
+        folder.mkdir()
+        report = ("--dry-run", "--ignore-installed", "--report", folder / "report.json")
+        run(*install, *report, folder="handlers")
+
+    sources = (*_files("infra/build"), *_files("handlers/Makefile"), *_files("handlers/requirements.txt"))
+    folder = _kept(f"wheels-{architecture}", sources, resolve)
+    installed = orjson.loads((folder / "report.json").read_bytes())["install"]
+    return [each["download_info"]["url"].rpartition("/")[2] for each in installed]
 
 
 @cache
-def _built(architecture: str, resource: str) -> Path:
-    builds = BUILDS / f"{architecture}{resource}"
-    current = builds / _key()
-    with held(builds):
-        if not current.is_dir():
-            with tempfile.TemporaryDirectory(dir=builds, prefix=".") as work:
-                folder = Path(work, "build")
-                what = ("build", resource) if resource else ("build",)
-                sam(*what, "--build-dir", folder, "--parameter-overrides", f"Architecture={architecture}")
-                folder.rename(current)
-            for stale in builds.glob("[!.]*"):
-                if stale != current and stale.stat().st_mtime < time.time() - STALE_SECONDS:
-                    shutil.rmtree(stale)
-    return current
+def runtime_python() -> Path | None:
+    """Return a Python of the function's version with the runtime client, or None if this machine has none."""
+    environment = CACHE / "python3.13"
+    interpreter = environment / "bin" / "python"
+    with held(environment.parent):
+        if not (interpreter.is_file() and (environment / "complete").is_file()):
+            found = run("make", "--no-print-directory", "-C", "handlers", "runtime-python").strip()
+            if not found:
+                return None
+            run(found, "-m", "venv", "--clear", environment)
+            run(
+                interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "awslambdaric>=3"
+            )
+            (environment / "complete").touch()
+    return interpreter
 
 
-def _key() -> str:
-    """What is built, as one short hash."""
+@cache
+def _key(files: tuple[Path, ...]) -> str:
     digest = hashlib.sha256(f"{sys.version} {version('aws-sam-cli')}".encode())
-    for path in _sources():
+    for path in files:
         content = path.read_bytes()
         digest.update(f"\0{path.relative_to(ROOT)}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:16]
 
 
-def _sources() -> Iterator[Path]:
-    for name in SOURCES:
-        path = ROOT / name
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
-        yield from (each for each in files if each.is_file() and "__pycache__" not in each.parts)
+def _kept(name: str, sources: Iterable[Path], make: Callable[[Path], object]) -> Path:
+    """Return a folder that is made from these sources, or was before."""
+    folders = CACHE / name
+    current = folders / _key(tuple(sources))
+    with held(folders):
+        if not current.is_dir():
+            with tempfile.TemporaryDirectory(dir=folders, prefix=".") as work:
+                folder = Path(work, "made")
+                make(folder)
+                folder.rename(current)
+            for stale in folders.glob("[!.]*"):
+                if stale != current and stale.stat().st_mtime < time.time() - STALE_SECONDS:
+                    shutil.rmtree(stale)
+    return current
+
+
+def _files(pattern: str) -> list[Path]:
+    found = [each for path in ROOT.glob(pattern) for each in ([path] if path.is_file() else path.rglob("*"))]
+    return sorted(each for each in found if each.is_file() and "__pycache__" not in each.parts)

@@ -1,4 +1,4 @@
-"""What every stack has to keep to: small rules over its resources. What a rule yields are violations of it."""
+"""The policy that every stack keeps to. Each rule yields what violates it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ EXECUTION: Final = r"arn:aws:states:eu-central-1:123456789012:execution:derender
 
 
 class Exemption(NamedTuple):
-    """Where a permission has to have a `*`."""
+    """A permission whose resource needs a `*`."""
 
     services: frozenset[str]
-    """Who may have it."""
+    """Services whose roles may have it."""
     actions: frozenset[str]
     resource: str
-    """A pattern of the whole."""
+    """Pattern of the whole resource."""
     reason: str
 
 
@@ -36,84 +36,84 @@ OF_NETWORKS: Final = (
     "ec2:AssignPrivateIpAddresses ec2:CreateNetworkInterface ec2:DeleteNetworkInterface"
     " ec2:DescribeNetworkInterfaces ec2:DescribeSubnets ec2:UnassignPrivateIpAddresses"
 )
-"""What Lambda does to put a function into a VPC."""
+"""Actions with which Lambda connects a function to a VPC."""
 EXEMPTIONS: Final = (
     _exempt(
         "lambda states",
         "xray:PutTraceSegments xray:PutTelemetryRecords",
         r"\*",
-        "IAM knows no resources of X-Ray for them.",
+        "IAM defines no X-Ray resources for these actions.",
     ),
     _exempt(
         "states",
         "xray:GetSamplingRules xray:GetSamplingTargets",
         r"\*",
-        "IAM knows no resources of X-Ray for them.",
+        "IAM defines no X-Ray resources for these actions.",
     ),
     _exempt(
         "codedeploy",
         "cloudwatch:DescribeAlarms",
         r"\*",
-        "CloudWatch describes composite alarms only to who may describe all alarms.",
+        "CloudWatch describes composite alarms only to those who may describe all alarms.",
     ),
     _exempt(
         "codedeploy",
         "lambda:GetAlias lambda:UpdateAlias lambda:GetProvisionedConcurrencyConfig",
         r"\$\{(Api|Relay)Function\.Arn\}:\*",
-        "Each deployment is of another version.",
+        "Each deployment publishes another version.",
     ),
     _exempt(
         "states",
         "logs:CreateLogDelivery logs:GetLogDelivery logs:UpdateLogDelivery logs:DeleteLogDelivery"
         " logs:ListLogDeliveries logs:PutResourcePolicy logs:DescribeResourcePolicies logs:DescribeLogGroups",
         r"\*",
-        "Step Functions has its log delivered by a policy of the account, of which IAM knows no resources.",
+        "A policy of the account delivers the logs of Step Functions. IAM defines no resources for it.",
     ),
     _exempt(
         "apigateway",
         "logs:CreateLogGroup logs:CreateLogStream logs:DescribeLogGroups logs:DescribeLogStreams"
         " logs:PutLogEvents logs:GetLogEvents logs:FilterLogEvents",
         r"\*",
-        "API Gateway takes no role for the logs of an account's REST APIs that may do less.",
+        "API Gateway refuses a role for the logs of REST APIs that allows less.",
     ),
     _exempt(
         "states",
         "lambda:InvokeFunction",
-        r"arn:aws:lambda:eu-central-1:123456789012:function:\$\{BatchFunction\}:\*",
-        "A job stays with the version that it began with, which may be any.",
+        r"\$\{BatchFunction\.Arn\}:\*",
+        "A job ends with the version it began with, which may be any.",
     ),
     _exempt(
         "states",
         "states:DescribeExecution states:StopExecution",
         rf"{EXECUTION}(/parts)?:\*",
-        "Executions are named when they start.",
+        "Executions get their names when they start.",
     ),
     _exempt(
         "states",
         "states:RedriveExecution",
         rf"{EXECUTION}/parts:\*",
-        "Executions are named when they start.",
+        "Executions get their names when they start.",
     ),
     _exempt(
         "lambda",
         OF_NETWORKS,
         r"\*",
-        "Lambda makes and names network interfaces; subnets may be other accounts'. Code is denied all this.",
+        "Lambda names network interfaces, and subnets may belong to other accounts. Code is denied all of it.",
     ),
     _exempt(
         "lambda",
         "s3:GetObject",
         r"arn:aws:s3:::[^/*]+/(input|output)/\*",
-        "Objects are the bucket's users' to name.",
+        "Users name the objects.",
     ),
     _exempt(
         "lambda",
         "s3:PutObject s3:AbortMultipartUpload",
         r"arn:aws:s3:::[^/*]+/output/\*",
-        "Objects are named after the jobs.",
+        "Objects have the names of jobs.",
     ),
 )
-"""All of them. One that no stack needs does not belong here."""
+"""All exemptions. A test removes those that no stack needs."""
 
 OF_ALL: Final = frozenset(
     {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTelemetryRecords", "xray:PutTraceSegments"}
@@ -132,15 +132,15 @@ OF_FUNCTIONS: Final[Mapping[str, frozenset[str]]] = {
         "s3:PutObject",
     },
 }
-"""Function → what its role may allow at most."""
+"""Function → the most that its role may allow."""
 SECRET: Final = re.compile(r"secret|password|token|credential|digest|key|upstreams|url", re.IGNORECASE)
-"""Parameters with such names are not echoed…"""
-NO_SECRETS: Final = frozenset({"KmsKeyArn"})
-"""…but these."""
+"""Names of parameters that CloudFormation must not echo."""
+NO_SECRETS: Final = frozenset({"KmsKeyArn", "TokenizerLayer"})
+"""Exceptions to it."""
 
 
 class Permission(NamedTuple):
-    """What a role allows a service."""
+    """An action that a role allows a service."""
 
     role: str
     service: str
@@ -148,7 +148,7 @@ class Permission(NamedTuple):
     resource: str
 
     def falls_under(self, exemption: Exemption) -> bool:
-        """Whether it may have a `*` in its resource."""
+        """Tell whether an exemption covers it."""
         return (
             self.service.removesuffix(".amazonaws.com") in exemption.services
             and self.action in exemption.actions
@@ -157,7 +157,7 @@ class Permission(NamedTuple):
 
 
 def allowed(stack: Stack) -> Iterator[Permission]:
-    """All that is allowed."""
+    """Yield each permission of a stack."""
     for name, role in stack.of_type("AWS::IAM::Role").items():
         (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
         for policy in role.get("Policies", []):
@@ -168,8 +168,8 @@ def allowed(stack: Stack) -> Iterator[Permission]:
                             yield Permission(name, trust["Principal"].get("Service", ""), action, resource)
 
 
-def permissions_name_what_they_are_of(stack: Stack) -> Iterator[str]:
-    """No `*` in what is allowed, but for the exemptions."""
+def permissions_are_specific(stack: Stack) -> Iterator[str]:
+    """Permissions name their actions and resources without `*`, except for the exemptions."""
     for each in allowed(stack):
         if "*" in each.action:
             yield f"{each.role} allows {each.action}"
@@ -177,19 +177,19 @@ def permissions_name_what_they_are_of(stack: Stack) -> Iterator[str]:
             yield f"{each.role} allows {each.action} of {each.resource}"
 
 
-def roles_are_written_out(stack: Stack) -> Iterator[str]:
-    """No policies that AWS manages, and nobody but one service to take the role."""
+def roles_are_explicit(stack: Stack) -> Iterator[str]:
+    """Roles have no managed policies, and exactly one service may assume each."""
     for name, role in stack.of_type("AWS::IAM::Role").items():
         if "ManagedPolicyArns" in role:
             yield f"{name} has managed policies"
         for statement in role["AssumeRolePolicyDocument"]["Statement"]:
             principal = statement["Principal"]
             if principal.keys() != {"Service"} or not isinstance(principal["Service"], str):
-                yield f"{name} may be taken by {principal}"
+                yield f"{name} may be assumed by {principal}"
 
 
 def functions_have_bounds(stack: Stack) -> Iterator[str]:
-    """Time, memory, traces as they were chosen, and a role of their own."""
+    """Functions have a timeout, memory, the chosen tracing and a role of their own."""
     functions = stack.of_type("AWS::Lambda::Function")
     traces = "Active" if stack.parameters.get("Tracing") == "on" else "PassThrough"
     for name, function in functions.items():
@@ -197,15 +197,15 @@ def functions_have_bounds(stack: Stack) -> Iterator[str]:
             if needed not in function:
                 yield f"{name} has no {needed}"
         if function.get("TracingConfig") != {"Mode": traces}:
-            yield f"{name} does not trace as it was chosen"
+            yield f"{name} does not trace as chosen"
         if [each["Role"] for each in functions.values()].count(function["Role"]) > 1:
             yield f"{name} shares its role"
         if _role(function) not in stack.of_type("AWS::IAM::Role"):
-            yield f"{name} has a role that is not the stack's"
+            yield f"{name} has a role from outside the stack"
 
 
-def functions_may_do_no_more(stack: Stack) -> Iterator[str]:
-    """They write to their own log, and trace where that was chosen; only batch reads and writes files."""
+def functions_have_least_privilege(stack: Stack) -> Iterator[str]:
+    """Functions write to their own log and send traces if chosen. Only batch reads and writes files."""
     for name, function in stack.of_type("AWS::Lambda::Function").items():
         log = f"{function.get('LoggingConfig', {}).get('LogGroup', '')[:-1]}.Arn}}"
         for each in allowed(stack):
@@ -216,20 +216,20 @@ def functions_may_do_no_more(stack: Stack) -> Iterator[str]:
             if each.action.startswith("logs:") and each.resource != log:
                 yield f"{name} may write to {each.resource}"
             if each.action.startswith("xray:") and stack.parameters.get("Tracing") != "on":
-                yield f"{name} may trace, which is off"
+                yield f"{name} may send traces, although tracing is off"
             if each.action.startswith("ec2:"):
                 if "VpcConfig" not in function:
-                    yield f"{name} may {each.action}, and is in no VPC"
+                    yield f"{name} may {each.action}, although it is in no VPC"
                 if each.action not in _denied_to_code(stack.properties(each.role)):
-                    yield f"{name}'s code may {each.action}"
+                    yield f"the code of {name} may {each.action}"
 
 
 def logs_expire(stack: Stack) -> Iterator[str]:
-    """Each function, API and state machine has a log group of the stack, and each of those a time."""
+    """Functions, APIs and state machines log to groups of their stack, which have a retention time."""
     groups = stack.of_type("AWS::Logs::LogGroup")
     for name, group in groups.items():
         if not group.get("RetentionInDays"):
-            yield f"{name} is kept forever"
+            yield f"{name} keeps lines forever"
     destinations = {
         name: _at(each, *way)
         for kind, *way in (
@@ -252,8 +252,8 @@ def logs_expire(stack: Stack) -> Iterator[str]:
             yield f"{name} logs to {destination}"
 
 
-def all_is_encrypted(stack: Stack) -> Iterator[str]:
-    """With the key that was given, wherever one may be; buckets also without."""
+def key_encrypts_everything(stack: Stack) -> Iterator[str]:
+    """A given key encrypts everything that takes one. Buckets are encrypted without one, too."""
     key = stack.parameters.get("KmsKeyArn") or None
     for kind, name_of_key in (
         ("AWS::Logs::LogGroup", "KmsKeyId"),
@@ -262,21 +262,21 @@ def all_is_encrypted(stack: Stack) -> Iterator[str]:
     ):
         for name, each in stack.of_type(kind).items():
             if each.get(name_of_key) != key:
-                yield f"{name} is not encrypted with {key or 'a key of AWS'}"
+                yield f"{name} is not encrypted with {key or 'an AWS-owned key'}"
     for name, each in stack.of_type("AWS::StepFunctions::StateMachine").items():
         if each.get("EncryptionConfiguration", {}).get("KmsKeyId") != key:
-            yield f"{name} is not encrypted with {key or 'a key of AWS'}"
+            yield f"{name} is not encrypted with {key or 'an AWS-owned key'}"
     for name, each in stack.of_type("AWS::S3::Bucket").items():
         ((rule),) = each.get("BucketEncryption", {}).get("ServerSideEncryptionConfiguration", [{}])
         encryption = rule.get("ServerSideEncryptionByDefault", {})
         if encryption.get("SSEAlgorithm") != ("aws:kms" if key else "AES256"):
             yield f"{name} is encrypted by {encryption}"
         if encryption.get("KMSMasterKeyID") != key:
-            yield f"{name} is not encrypted with {key or 'a key of AWS'}"
+            yield f"{name} is not encrypted with {key or 'an AWS-owned key'}"
 
 
-def nothing_is_open_by_accident(stack: Stack) -> Iterator[str]:
-    """Each way in asks who it is, unless a parameter says in words that it is open to everyone."""
+def entries_authenticate(stack: Stack) -> Iterator[str]:
+    """Each way in authenticates its callers, unless Authorization is open-to-everyone."""
     is_open = stack.parameters.get("Authorization") == "open-to-everyone"
     for kind in ("AWS::ApiGatewayV2::Api", "AWS::ApiGateway::RestApi"):
         for name, api in stack.of_type(kind).items():
@@ -284,10 +284,12 @@ def nothing_is_open_by_accident(stack: Stack) -> Iterator[str]:
             for path, methods in api["Body"]["paths"].items():
                 for method, route in methods.items():
                     asked = [each for one in route.get("security", []) for each in one]
-                    if not is_open and not (asked and all(_asks(schemes.get(each, {})) for each in asked)):
+                    if not is_open and not (
+                        asked and all(_authenticates(schemes.get(each, {})) for each in asked)
+                    ):
                         yield f"{name} is open at {method} {path}"
                     if method in ("options", "x-amazon-apigateway-any-method") and kind.endswith("V2::Api"):
-                        yield f"{name} takes preflights at {path}"
+                        yield f"{name} takes preflight requests at {path}"
     for name, url in stack.of_type("AWS::Lambda::Url").items():
         if not is_open and url["AuthType"] != "AWS_IAM":
             yield f"{name} is open"
@@ -295,29 +297,36 @@ def nothing_is_open_by_accident(stack: Stack) -> Iterator[str]:
         if permission["Principal"] == "*":
             by_url = permission.get("FunctionUrlAuthType") == "NONE" or permission.get("InvokedViaFunctionUrl")
             if not (is_open and by_url):
-                yield f"{name} is everyone's"
+                yield f"{name} permits everyone"
         elif "SourceArn" not in permission:
-            yield f"{name} is of any {permission['Principal']}"
+            yield f"{name} permits any {permission['Principal']}"
     for kind in ("AWS::ApiGatewayV2::Route", "AWS::ApiGateway::Method"):
-        yield from (f"{name} is a route that is not looked at" for name in stack.of_type(kind))
+        yield from (f"{name} is a route outside of the document" for name in stack.of_type(kind))
 
 
-def secrets_are_not_told(stack: Stack) -> Iterator[str]:
-    """What is not echoed is in no property but variables of functions and the hosted configuration."""
-    parameters = stack.template.get("Parameters", {})
-    hidden = {name for name, each in parameters.items() if each.get("NoEcho")}
-    for name in parameters:
+def secrets_stay_hidden(stack: Stack) -> Iterator[str]:
+    """Hidden parameters reach only environment variables, the configuration and hidden nested parameters."""
+    hidden = _hidden(stack)
+    for name in stack.parameters:
         if SECRET.search(name) and name not in hidden | NO_SECRETS:
             yield f"{name} is echoed"
     values = {stack.parameters[name]: name for name in hidden if stack.parameters[name]}
     for place, text in _texts({"resources": stack.resources, "outputs": stack.outputs}):
         if re.fullmatch(r"resources\.\w+\.Properties\.(Environment\.Variables\.\w+|Content)", place):
             continue
+        given = re.fullmatch(r"resources\.(\w+)\.Properties\.Parameters\.(\w+)", place)
+        if given and given[1] in stack.nested and given[2] in _hidden(stack.nested[given[1]]):
+            continue
         yield from (f"{place} tells {name}" for value, name in values.items() if value in text)
 
 
+def _hidden(stack: Stack) -> set[str]:
+    parameters = stack.template.get("Parameters", {})
+    return {name for name, each in parameters.items() if each.get("NoEcho")}
+
+
 def buckets_are_private(stack: Stack) -> Iterator[str]:
-    """Nothing public, nothing in clear on its way, nothing forever, and nothing lost with the stack."""
+    """Buckets are private and encrypted in transit, expire their files and outlive the stack."""
     policies = {each["Bucket"]: each for each in stack.of_type("AWS::S3::BucketPolicy").values()}
     for name, bucket in stack.of_type("AWS::S3::Bucket").items():
         blocks = bucket.get("PublicAccessBlockConfiguration", {})
@@ -332,27 +341,27 @@ def buckets_are_private(stack: Stack) -> Iterator[str]:
             yield f"{name} keeps files forever"
         resource = stack.resources[name]
         if {resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy")} != {"Retain"}:
-            yield f"{name} is deleted with the stack"
+            yield f"the stack deletes {name}"
         statements = policies.get(f"${{{name}}}", {}).get("PolicyDocument", {}).get("Statement", [])
         if not any(_denies_http(each, f"${{{name}.Arn}}") for each in statements):
-            yield f"{name} may be read and written in clear"
+            yield f"{name} accepts plain HTTP"
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    permissions_name_what_they_are_of,
-    roles_are_written_out,
+    permissions_are_specific,
+    roles_are_explicit,
     functions_have_bounds,
-    functions_may_do_no_more,
+    functions_have_least_privilege,
     logs_expire,
-    all_is_encrypted,
-    nothing_is_open_by_accident,
-    secrets_are_not_told,
+    key_encrypts_everything,
+    entries_authenticate,
+    secrets_stay_hidden,
     buckets_are_private,
 )
 
 
 def _denied_to_code(role: Mapping[str, Any]) -> set[str]:
-    """What Lambda may do as a role, but no code: requests of code say which function it is."""
+    """Return the actions of a role that are denied to code, whose requests name the function."""
     return {
         action
         for policy in role["Policies"]
@@ -364,7 +373,7 @@ def _denied_to_code(role: Mapping[str, Any]) -> set[str]:
 
 
 def _at(value: Any, *way: str | int) -> Any:
-    """What is somewhere in a value; None where nothing is."""
+    """Return what is at a path in a value, or None."""
     for step in way:
         try:
             value = value[step]
@@ -382,13 +391,13 @@ def _role(function: Mapping[str, Any]) -> str | None:
 
 
 def _logical_name(reference: str | None) -> str | None:
-    """What is referred to."""
+    """Return the resource that a reference names."""
     found = re.fullmatch(r"\$\{(\w+)(?:\.\w+)?\}", reference or "")
     return found[1] if found else None
 
 
-def _asks(scheme: Mapping[str, Any]) -> bool:
-    """Whether API Gateway asks for something: a signature, or what an authorizer is given."""
+def _authenticates(scheme: Mapping[str, Any]) -> bool:
+    """Tell whether API Gateway demands a signature or something for an authorizer."""
     authorizer = scheme.get("x-amazon-apigateway-authorizer", {})
     return scheme.get("x-amazon-apigateway-authtype") == "awsSigv4" or (
         authorizer.get("type") in ("jwt", "request") and bool(authorizer.get("identitySource"))
@@ -406,7 +415,7 @@ def _denies_http(statement: Mapping[str, Any], bucket: str) -> bool:
 
 
 def _texts(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Where texts are, and what they are."""
+    """Yield the path and content of each text."""
     match value:
         case str():
             yield place, value

@@ -1,9 +1,10 @@
-"""What CloudFormation makes of the templates: translated by SAM, with parameters and functions filled in."""
+"""The stacks that CloudFormation makes of the templates, which SAM translates first."""
 
 from __future__ import annotations
 
 import copy
-from functools import cache
+import re
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,46 +18,60 @@ if TYPE_CHECKING:
     Template = dict[str, Any]
     Resource = dict[str, Any]
 
-__all__ = ["ACCOUNT", "PSEUDO", "REGION", "ROOT", "Stack", "read", "stack", "translate"]
+__all__ = ["ACCOUNT", "INFRA", "REGION", "ROOT", "TEMPLATE", "Stack", "read", "stack", "translate"]
 
 ROOT: Final = Path(__file__).parents[2]
+TEMPLATE: Final = ROOT / "template.yaml"
+INFRA: Final = ROOT / "infra"
 REGION: Final = "eu-central-1"
 ACCOUNT: Final = "123456789012"
 PSEUDO: Final = {
     "AWS::AccountId": ACCOUNT,
     "AWS::Partition": "aws",
     "AWS::Region": REGION,
-    "AWS::StackName": "derender",
     "AWS::URLSuffix": "amazonaws.com",
 }
 SHAPES: Final = {
     ("AWS::Lambda::Alias", "Ref"): f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{{FunctionName}}:{{Name}}",
     ("AWS::Lambda::Url", "FunctionUrl"): f"https://id.lambda-url.{REGION}.on.aws/",
 }
-"""What resources return that other parts of the template take apart. Of any other, `${Name}` stands for it."""
+"""Values of resources that the templates take apart. Any other value is written `${Resource.Attribute}`."""
 NO_VALUE: Final = object()
+REFERENCE: Final = re.compile(r"\$\{([A-Za-z0-9:]+)(?:\.([A-Za-z0-9.]+))?\}")
 
 
 class Stack:
-    """A stack, as far as its template and parameters say what it is.
+    """A stack, as its template and parameters define it.
+
+    Attributes:
+        name: Its `AWS::StackName`.
+        folder: The folder that `TemplateURL` is relative to.
+        template: Plain CloudFormation.
+        parameters: Name → value, with the defaults filled in.
+        refusals: The messages of the rules that the parameters break. CloudFormation refuses such a stack.
+        resources: Logical name → type and properties of the resources whose condition holds.
+        outputs: Name → description and value.
 
     Args:
         template: Plain CloudFormation.
-        parameters: Name → value; of those that are not given the default.
-
-    Attributes:
-        refusals: What its rules have against the parameters. CloudFormation makes nothing of such a stack.
-        resources: Logical name → type and properties, of the resources that are made.
-        outputs: Name → description and value.
+        parameters: Name → value.
+        name: Its `AWS::StackName`.
+        folder: The folder that `TemplateURL` is relative to.
     """
 
-    def __init__(self, template: Template, parameters: Mapping[str, str]) -> None:
-        assert parameters.keys() <= template.get("Parameters", {}).keys()
-        defaults = {name: str(each.get("Default", "")) for name, each in template.get("Parameters", {}).items()}
+    def __init__(
+        self, template: Template, parameters: Mapping[str, str], name: str = "derender", folder: Path = ROOT
+    ) -> None:
+        declared = template.get("Parameters", {})
+        assert parameters.keys() <= declared.keys(), parameters.keys() - declared.keys()
+        assert {each for each in declared if "Default" not in declared[each]} <= parameters.keys()
+        defaults = {each: str(declared[each]["Default"]) for each in declared.keys() - parameters.keys()}
+        self.name = name
         self.template = template
         self.parameters = {**defaults, **parameters}
-        self._values = {**PSEUDO, **self.parameters}
-        self._conditions = template.get("Conditions", {})
+        self.folder = folder
+        self._values = {**PSEUDO, "AWS::StackName": name, **self.parameters}
+        self._conditions: dict[str, bool] = {}
         self.refusals = [
             each["AssertDescription"]
             for rule in template.get("Rules", {}).values()
@@ -68,7 +83,7 @@ class Stack:
         self.outputs = self._made(template.get("Outputs", {}))
 
     def of_type(self, name: str) -> dict[str, Resource]:
-        """Logical name → properties, of its resources of a type."""
+        """Logical name → properties of the resources of a type."""
         return {
             logical_name: each.get("Properties", {})
             for logical_name, each in self.resources.items()
@@ -76,29 +91,33 @@ class Stack:
         }
 
     def properties(self, name: str) -> Resource:
-        """A resource's properties."""
+        """The properties of a resource."""
         properties: Resource = self.resources[name]["Properties"]
         return properties
 
     def variables(self, name: str) -> dict[str, str]:
-        """A function's environment."""
+        """The environment variables of a function."""
         variables: dict[str, str] = self.properties(name)["Environment"]["Variables"]
         return variables
 
     def output(self, name: str) -> str:
-        """An output's value."""
+        """The value of an output."""
         return str(self.outputs[name]["Value"])
 
-    @property
+    @cached_property
     def nested(self) -> dict[str, Stack]:
-        """Logical name → a stack in it."""
+        """Logical name → nested stack."""
         return {
-            name: Stack(read(ROOT / each["TemplateURL"]), each.get("Parameters", {}))
+            name: _nested(
+                self.folder / each["TemplateURL"],
+                frozenset(each.get("Parameters", {}).items()),
+                f"{self.name}-{name}-1A2B3C",
+            )
             for name, each in self.of_type("AWS::CloudFormation::Stack").items()
         }
 
     def walk(self) -> Iterator[Stack]:
-        """This stack and all in it."""
+        """This stack and all stacks in it."""
         yield self
         for each in self.nested.values():
             yield from each.walk()
@@ -108,10 +127,18 @@ class Stack:
         return {name: self._resolved(each) for name, each in wanted.items()}
 
     def _holds(self, condition: str | None) -> bool:
-        return condition is None or bool(self._resolved(self._conditions[condition]))
+        if condition is None:
+            return True
+        if condition not in self._conditions:
+            self._conditions[condition] = bool(self._resolved(self.template["Conditions"][condition]))
+        return self._conditions[condition]
 
     def _resolved(self, value: Any) -> Any:
         match value:
+            case str() | int() | float():
+                return value
+            case list():
+                return [each for each in map(self._resolved, value) if each is not NO_VALUE]
             case {"Ref": "AWS::NoValue"}:
                 return NO_VALUE
             case {"Ref": name}:
@@ -143,8 +170,6 @@ class Stack:
             case dict():
                 resolved = {name: self._resolved(each) for name, each in value.items()}
                 return {name: each for name, each in resolved.items() if each is not NO_VALUE}
-            case list():
-                return [each for each in map(self._resolved, value) if each is not NO_VALUE]
         return value
 
     def _referred(self, name: str) -> str:
@@ -152,26 +177,39 @@ class Stack:
 
     def _returned(self, name: str, attribute: str) -> str:
         resource = self.template["Resources"][name]
+        assert self._holds(resource.get("Condition")), f"{name} is not made"
         if shape := SHAPES.get((resource["Type"], attribute)):
             return shape.format_map(self._resolved(resource["Properties"]))
         return f"${{{name}}}" if attribute == "Ref" else f"${{{name}.{attribute}}}"
 
     def _substituted(self, text: str, names: dict[str, Any]) -> str:
-        for name, value in {**self._values, **names}.items():
-            text = text.replace(f"${{{name}}}", str(value))
-        return text
+        def value(found: re.Match[str]) -> str:
+            name, attribute = found.groups()
+            if attribute:
+                return self._returned(name, attribute)
+            return str(names[name] if name in names else self._referred(name))
+
+        return REFERENCE.sub(value, text)
+
+
+@cache
+def _nested(path: Path, parameters: frozenset[tuple[str, str]], name: str) -> Stack:
+    given = dict(parameters)
+    return Stack(_translated(path, given.get("DeploymentPreference")), given, name, path.parent)
 
 
 def stack(**parameters: str) -> Stack:
     """The application's stack."""
-    # The only parameter that SAM itself looks at.
-    preference = parameters.get("DeploymentPreference")
-    return Stack(_translated(preference), parameters)
+    return Stack(_translated(TEMPLATE, parameters.get("DeploymentPreference")), parameters)
 
 
 @cache
-def _translated(preference: str | None) -> Template:
-    return translate(read(ROOT / "template.yaml"), {"DeploymentPreference": preference} if preference else {})
+def _translated(path: Path, preference: str | None) -> Template:
+    template = read(path)
+    if "Transform" not in template:
+        return template
+    # The only parameter that SAM itself reads.
+    return translate(template, {"DeploymentPreference": preference} if preference else {})
 
 
 @cache
@@ -182,7 +220,7 @@ def read(path: Path) -> Template:
 
 
 def translate(template: Template, parameters: Mapping[str, str]) -> Template:
-    """What SAM makes of a template when CloudFormation asks it to. Folders are taken for uploaded."""
+    """Translate a template as SAM does when CloudFormation asks it to. Folders count as uploaded."""
     source = copy.deepcopy(template)
     for each in (
         source.get("Globals", {}).get("Function", {}),
@@ -203,7 +241,7 @@ def _properties(resource: Resource) -> Resource:
 
 
 class _NoPolicies:
-    """The managed policies that are known by their names, of which the templates use none."""
+    """The managed policies that SAM knows by name. The templates use none."""
 
     def load(self) -> dict[str, str]:
         return {}

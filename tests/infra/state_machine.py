@@ -1,12 +1,11 @@
-"""The state machine of `infra/batch.yaml`, run on moto's Step Functions and S3 with the batch handler in place.
+"""The state machine of `infra/batch.yaml`, run on moto's Step Functions and S3 with the real batch handler.
 
-The handler is called as on Lambda, by `awslambdaric`. What can go wrong does so where it would in AWS: at an
-invocation, or at a request of the worker's to S3.
+`awslambdaric` calls the handler, as on Lambda. Faults happen where they would in AWS: at an invocation, or at a
+request of the worker to S3.
 """
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import io
 import json
@@ -16,7 +15,6 @@ import time
 import zipfile
 from collections import Counter
 from datetime import timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -32,7 +30,8 @@ from moto.core.botocore_stubber import BotocoreStubber
 
 from tests.support.functions import load_function, same_logging
 
-from .step_functions import as_in_aws, without_executing
+from .stack import ACCOUNT, REGION, stack
+from .step_functions import as_in_aws
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,7 +47,7 @@ __all__ = [
     "BUCKET",
     "FUNCTION",
     "INPUT",
-    "TEMPLATE",
+    "PARTS_AT_ONCE",
     "Account",
     "Death",
     "Deployed",
@@ -59,67 +58,48 @@ __all__ = [
     "slow_down",
 ]
 
-ROOT: Final = Path(__file__).parents[2]
-TEMPLATE: Final = ROOT / "infra" / "batch.yaml"
-REGION: Final = "eu-central-1"
 BUCKET: Final = "batches"
 INPUT: Final = "input/requests.jsonl"
 FUNCTION: Final = "derender-BatchFunction-1A2B3C"
 ALIAS: Final = "live"
-PARAMETERS: Final = {
-    "Service": "derender",
-    "BatchFunctionArn": f"arn:aws:lambda:{REGION}:123456789012:function:{FUNCTION}:{ALIAS}",
-    "BucketName": BUCKET,
-    "MaxConcurrency": "3",
-}
+PARTS_AT_ONCE: Final = 3
 INVOCATION: Final = timedelta(minutes=15)
-"""What the function has for an invocation."""
+"""Time that the function has for an invocation."""
 EXECUTION_SECONDS: Final = 300
-"""An execution that takes longer hangs."""
+"""Time after which an execution counts as hanging."""
 
 
 class Deployed(NamedTuple):
-    """What CloudFormation makes of the template."""
+    """The state machine and its role, as CloudFormation makes them."""
 
     definition: str
-    role: str
+    properties: dict[str, Any]
     statements: list[dict[str, Any]]
-    """Of the role's policy."""
-    outputs: dict[str, str]
+    """The statements of the role's policy."""
+    log_group: dict[str, Any]
 
 
 def deployed(**parameters: str) -> Deployed:
-    """Deploy the template to the account that there is."""
-    with pytest.MonkeyPatch.context() as patch:
-        without_executing(patch)
-        return _deployed({**PARAMETERS, **parameters})
-
-
-def _deployed(parameters: dict[str, str]) -> Deployed:
-    formation = boto3.client("cloudformation", REGION)
-    formation.create_stack(
-        StackName="derender-batch",
-        TemplateBody=TEMPLATE.read_text(encoding="utf-8"),
-        Capabilities=["CAPABILITY_IAM"],
-        Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in parameters.items()],
+    """Return what CloudFormation makes with these parameters."""
+    made = stack(BatchBucket=BUCKET, BatchConcurrency=str(PARTS_AT_ONCE), **parameters).nested["BatchStack"]
+    arn = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{FUNCTION}"
+    text = json.dumps(made.resources).replace("${BatchFunction.Arn}", arn).replace("${BatchFunction}", FUNCTION)
+    resources = {name: each["Properties"] for name, each in json.loads(text).items()}
+    (policy,) = resources["StateMachineRole"]["Policies"]
+    machine = resources["StateMachine"]
+    return Deployed(
+        machine["DefinitionString"],
+        machine,
+        policy["PolicyDocument"]["Statement"],
+        resources["StateMachineLogGroup"],
     )
-    (stack,) = formation.describe_stacks(StackName="derender-batch")["Stacks"]
-    outputs = {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
-    states, iam = boto3.client("stepfunctions", REGION), boto3.client("iam", REGION)
-    machine = states.describe_state_machine(stateMachineArn=outputs["StateMachineArn"])
-    role = machine["roleArn"].rpartition("/")[2]
-    (name,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
-    # moto gives a role's own policy as Python writes it, and None where CloudFormation leaves AWS::NoValue out.
-    policy = ast.literal_eval(str(iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]))
-    statements = [each for each in policy["Statement"] if each is not None]
-    return Deployed(machine["definition"], machine["roleArn"], statements, outputs)
 
 
 class Death(BaseException):
-    """The worker's process ends here: nothing in it catches this.
+    """The end of the worker's process, which nothing in it catches.
 
     Args:
-        report: What Lambda says of it.
+        report: What Lambda reports.
     """
 
     def __init__(self, report: Mapping[str, str]) -> None:
@@ -133,41 +113,41 @@ class Call(NamedTuple):
     event: Event
     version: str
     answer: Any
-    """What was returned, or the error that was reported."""
+    """The returned value or the reported error."""
 
 
 class Run(NamedTuple):
-    """An execution that has ended."""
+    """A finished execution."""
 
     status: str
     output: Any
     error: str | None
     cause: str | None
     failed_parts: list[dict[str, Any]]
-    """Error and cause of each of the Map Run's executions that failed."""
+    """Error and cause of each failed execution of the Map Run."""
     part_outputs: list[Any]
-    """What those that did not returned."""
+    """Output of each other execution."""
     waits: list[float]
     """Seconds before each retry."""
     objects: dict[str, bytes]
-    """What the job has written: key → content."""
+    """Written objects: key → content."""
     history: str
-    """Events of the execution and of the Map Run's, as JSON."""
+    """Events of the execution and of those of the Map Run, as JSON."""
 
 
 class Account:
     """An AWS account with a bucket, the function, and the state machine.
 
     Attributes:
-        handler: The function's.
-        on_invoke: Called before each invocation, with its event and how many with this step there were before.
-        on_request: Called for each request of a worker's to S3, with what has it answered; gives the response.
-        time: Event → what the invocation has of it.
-        calls: The invocations, as they ended.
+        handler: The handler of the function.
+        on_invoke: Called before each invocation, with its event and the number of earlier ones of its step.
+        on_request: Called for each request of a worker to S3 with a function that answers it; responds.
+        time: Event → time that the invocation has.
+        calls: The finished invocations.
 
     Args:
-        stack: What there is to deploy.
-        handler: The function's.
+        stack: The state machine to deploy.
+        handler: The handler of the function.
         patch: Ends with the account.
     """
 
@@ -187,11 +167,12 @@ class Account:
         self._s3 = boto3.client("s3", REGION)
         self._s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
         role = boto3.client("iam", REGION).create_role(RoleName=FUNCTION, AssumeRolePolicyDocument="{}")
+        self._role = role["Role"]["Arn"]
         self._lambda = boto3.client("lambda", REGION)
         self._lambda.create_function(
             FunctionName=FUNCTION,
             Runtime="python3.13",
-            Role=role["Role"]["Arn"],
+            Role=self._role,
             Handler="batch.handler",
             Code={"ZipFile": _archive("first")},
             Publish=True,
@@ -206,7 +187,7 @@ class Account:
         self._s3.put_object(Bucket=BUCKET, Key=key, Body=body)
 
     def release(self) -> None:
-        """Deploy another version of the function, which the alias names then."""
+        """Deploy another version of the function and point the alias to it."""
         self._lambda.update_function_code(FunctionName=FUNCTION, ZipFile=_archive("second"), Publish=True)
         self._lambda.update_alias(FunctionName=FUNCTION, Name=ALIAS, FunctionVersion="2")
 
@@ -216,9 +197,9 @@ class Account:
         return self._executed("derender-batch", self._stack.definition, request)
 
     def redrive(self) -> Run:
-        """Execute it from its Map on, with what that was given: what AWS does after the Map has failed.
+        """Execute the state machine from its Map on, as AWS does after the Map has failed.
 
-        But for the parts that were done, which AWS leaves as they are.
+        AWS leaves finished parts alone. Here they run again.
         """
         definition = {**json.loads(self._stack.definition), "StartAt": "Derender"}
         entered = next(
@@ -230,9 +211,8 @@ class Account:
         return self._executed("redriven", json.dumps(definition), json.loads(entered))
 
     def _executed(self, machine: str, definition: str, request: object) -> Run:
-        arn = self._states.create_state_machine(name=machine, definition=definition, roleArn=self._stack.role)[
-            "stateMachineArn"
-        ]
+        made = self._states.create_state_machine(name=machine, definition=definition, roleArn=self._role)
+        arn = made["stateMachineArn"]
         execution = self._states.start_execution(stateMachineArn=arn, name="job-1", input=json.dumps(request))[
             "executionArn"
         ]
@@ -286,7 +266,7 @@ class Account:
     ) -> bytes:
         event = json.loads(body)
         function = backend.get_function(name, qualifier)
-        # On Lambda each would have its own process. Here they take turns, and are counted as they get them.
+        # On Lambda each worker has its own process. Here they take turns, and are counted in that order.
         with self._process:
             number = self._started[event["step"]]
             self._started[event["step"]] += 1
@@ -298,7 +278,7 @@ class Account:
         return answer.encode()
 
     def _answered(self, event: Event, number: int, arn: str) -> tuple[str, bool]:
-        """What the handler returns or what is reported of it, and whether it is the latter."""
+        """Return what the handler returns or reports, and whether it failed."""
         runtime = Runtime()
         deadline = time.time() + self.time(event).total_seconds()
         try:
@@ -325,7 +305,7 @@ class Account:
 
 
 class Runtime:
-    """The client of Lambda's runtime: it takes what the handler returned or raised."""
+    """The client of Lambda's runtime, which receives what the handler returned or raised."""
 
     marshaller = LambdaMarshaller()
 
@@ -334,23 +314,23 @@ class Runtime:
         self.error: str | None = None
 
     def post_invocation_result(self, _id: str, result: str | bytes, *_: object) -> None:
-        """What the handler returned."""
+        """Receive what the handler returned."""
         self.result = result.decode() if isinstance(result, bytes) else result
 
     def post_invocation_error(self, _id: str, error: str, *_: object) -> None:
-        """What it raised."""
+        """Receive what the handler raised."""
         self.error = error
 
 
 def slow_down() -> TYPE_RESPONSE:
-    """S3's response to who asks too often."""
+    """Return S3's response to too many requests."""
     body = "<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
     return 503, {"content-type": "application/xml"}, body.encode()
 
 
 @contextlib.contextmanager
 def aws() -> Iterator[pytest.MonkeyPatch]:
-    """A new AWS, and what patches it. The environment has nothing for the real one, nor for a function."""
+    """Yield a patch for a new AWS. The environment has no variables for the real one or for a function."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(("AWS_", "DERENDER_"))]:
             patch.delenv(name)
@@ -362,14 +342,14 @@ def aws() -> Iterator[pytest.MonkeyPatch]:
 
 
 def load_handler() -> Handler:
-    """The function's handler, as Lambda's runtime loads it. The process logs and warns as before."""
+    """Load the handler as Lambda's runtime does, without changing how the process logs and warns."""
     with same_logging():
         handler: Handler = load_function("batch").handler
     return handler
 
 
 def _without_waiting(patch: pytest.MonkeyPatch) -> None:
-    """Have the workers' clients wait for nothing."""
+    """Keep the clients of the workers from waiting."""
     patch.setattr(botocore.endpoint, "time", SimpleNamespace(sleep=lambda _seconds: None))
     patch.setattr(TokenBucket, "acquire", lambda *_: True)
 

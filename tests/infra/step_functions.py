@@ -1,4 +1,4 @@
-"""moto's Step Functions, mended where it is not as AWS's: Map Runs that fail, and how times are written."""
+"""Corrects moto's Step Functions: Map Runs fail, and times are written as AWS writes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import moto.stepfunctions.parser.models as executions
-from moto.core.config import default_user_config
 from moto.stepfunctions.parser.api import HistoryEventType, MapRunFailedEventDetails
 from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import (
     FailureEvent,
@@ -32,37 +31,37 @@ if TYPE_CHECKING:
     import pytest
     from moto.stepfunctions.parser.asl.eval.event.event_detail import EventDetails
 
-__all__ = ["Observed", "as_in_aws", "without_executing"]
+__all__ = ["Observed", "as_in_aws"]
 
 
 class StartTime(datetime):
-    """A time that is written as Step Functions writes it."""
+    """A time in the format of Step Functions."""
 
     def isoformat(self, *_: Any) -> str:
-        """Milliseconds, and Z for UTC."""
+        """Return the time with milliseconds, and Z for UTC."""
         return f"{self:%Y-%m-%dT%H:%M:%S}.{self.microsecond // 1000:03}Z"
 
 
 STARTED: Final = StartTime(2026, 1, 2, 3, 4, 5, 678_000, UTC)
-"""When each execution starts, since answers have it in them."""
+"""The start of each execution. Answers contain it."""
 
 
 @dataclass
 class Observed:
-    """What moto does not tell of executions."""
+    """Facts about executions that moto does not report."""
 
     waits: list[float] = field(default_factory=list)
     """Seconds before each retry."""
     failed_parts: list[dict[str, Any]] = field(default_factory=list)
-    """Error and cause of each of a Map Run's executions that failed."""
+    """Error and cause of each failed execution of a Map Run."""
     outputs: list[Any] = field(default_factory=list)
-    """Of a Map Run's executions that did not."""
+    """Output of each other execution."""
     events: list[Any] = field(default_factory=list)
     """Their histories."""
 
 
 def as_in_aws(patch: pytest.MonkeyPatch) -> Observed:
-    """Mend moto."""
+    """Correct moto until the patch ends."""
     observed = Observed()
     lock = threading.Lock()
     patch.setattr(retrier_decl, "time", SimpleNamespace(sleep=observed.waits.append))
@@ -111,8 +110,3 @@ def _too_many_failures(env: Any) -> FailureEventException:
             event_details=cast("EventDetails", {"mapRunFailedEventDetails": details}),
         )
     )
-
-
-def without_executing(patch: pytest.MonkeyPatch) -> None:
-    """Let moto keep state machines only: its CloudFormation makes none that can be executed."""
-    patch.setitem(default_user_config, "stepfunctions", {"execute_state_machine": False})
