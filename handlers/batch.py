@@ -5,8 +5,8 @@ from lambda_runtime.boot import start  # before all others: it turns the garbage
 # isort: split
 from typing import Any, Final, Protocol
 
-from derender.batch import Worker, run_step
-from derender.batch.s3 import connect
+from derender.batch import References, Worker, run_step
+from derender.batch.stores.s3 import connect
 from derender.telemetry.observer import Observer
 from lambda_runtime.invocation import begin_invocation
 
@@ -31,7 +31,7 @@ with start("batch") as (settings, models):
         models,
         max_body_bytes=settings.max_body_bytes,
         max_sequences=settings.max_sequences,
-        references=lambda: store,
+        references=References(lambda: store, settings.max_body_bytes),
     )
 
 

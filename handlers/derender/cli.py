@@ -61,10 +61,10 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     # What only one command needs is imported for that one.
     batch = commands.add_parser("batch", help="derender a file of requests, on all cores")
     if given[:1] == ["batch"]:
-        from .batch import cli
+        from .batch.local import command
 
-        cli.add_arguments(batch)
-        batch.set_defaults(run=cli.run)
+        command.add_arguments(batch)
+        batch.set_defaults(run=command.run)
 
     cost = commands.add_parser("cost", help="compute what derendering costs on Lambda")
     if given[:1] == ["cost"]:

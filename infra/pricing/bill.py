@@ -167,7 +167,7 @@ def _answer_bytes(plan: Plan) -> float:
 def _part_lines(plan: Plan) -> float:
     """Lines of a batch's part."""
     # Only a batch's price waits for the import.
-    from derender.batch.job import LEAST_PART, MOST_PARTS
+    from derender.batch.steps.plan import MAX_PARTS, MIN_PART_BYTES
 
     line = REQUEST.of(plan.tokens, plan.candidates)
-    return min(max(LEAST_PART / line, plan.lines / MOST_PARTS, 1), plan.lines)
+    return min(max(MIN_PART_BYTES / line, plan.lines / MAX_PARTS, 1), plan.lines)

@@ -10,7 +10,8 @@ from boto3.session import Session
 from moto.server import ThreadedMotoServer
 
 from ..benchmarks.runtime import Runtime
-from .support import BUCKET, HELLO, REGION, S3_ACCESS, chat, generated, line
+from .bucket import BUCKET, REGION, S3_ACCESS
+from .inputs import HELLO, chat, generated, line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,4 +101,4 @@ def test_a_job_is_done_step_by_step(function: Function) -> None:
 def test_a_job_that_can_not_be_done_ends_with_a_batch_error(function: Function) -> None:
     answer = function.runtime.invoke({**PLAN, "input": f"s3://{BUCKET}/absent.jsonl"})
     assert answer["errorType"] == "BatchError"
-    assert answer["errorMessage"] == f"s3://{BUCKET}/absent.jsonl is not there"
+    assert answer["errorMessage"] == f"s3://{BUCKET}/absent.jsonl does not exist"

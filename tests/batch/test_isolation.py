@@ -9,7 +9,8 @@ from typing import Final
 from tests.support.leaks import MESSAGE, faulty_functions, leaks
 
 from ..benchmarks.runtime import HANDLERS
-from .support import COMPLETIONS, Memory, chat, completion, derender, generated, job, line, worker
+from .inputs import COMPLETIONS, chat, completion, generated, line
+from .jobs import Memory, derender, make_job, make_worker
 
 INPUT: Final = "s3://bucket/in.jsonl"
 LOST: Final = "s3://bucket/lost.json"
@@ -33,10 +34,10 @@ LINES: Final = b"".join(
 class Failing(Memory):
     """A store that fails where something is read that lines refer to."""
 
-    def read(self, name: str, *, most: int | None = None) -> bytes:
+    def read(self, name: str, *, max_bytes: int | None = None) -> bytes:
         if name == LOST:
             raise RuntimeError(MESSAGE) from OSError(MESSAGE)
-        return super().read(name, most=most)
+        return super().read(name, max_bytes=max_bytes)
 
 
 def written(content: bytes) -> list[str]:
@@ -44,7 +45,7 @@ def written(content: bytes) -> list[str]:
     store = Failing(**{INPUT: content})
     # What fails as a whole is tried again, and told to nobody but who runs the job.
     with contextlib.suppress(BaseException):
-        derender(worker(store), job(store, INPUT, "s3://bucket/out/job-1/"))
+        derender(make_worker(store), make_job(store, INPUT, "s3://bucket/out/job-1/"))
     return [f"{name} {found.decode()}" for name, found in store.objects.items() if name != INPUT]
 
 

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from derender.batch import local
+from derender.batch.local.paths import locate_outputs
+from derender.batch.local.processes import derender_parts
+from derender.batch.local.work_folder import open_job
 from derender.endpoints import ENDPOINTS, answer
 from derender.models.layer import load_models
 from derender.protocol.writing import dumps
@@ -86,13 +88,13 @@ def _workers(settings: Settings, source: Path, workers: int) -> float:
     """Generations a second from the end of the first part on."""
     done: list[tuple[float, int]] = []
 
-    def advance(_: int, counts: Tally) -> None:
-        if counts.failed:
-            raise SystemExit(f"a batch failed with {counts.failed}")
-        done.append((time.perf_counter(), counts.completed))
+    def advance(_: int, tally: Tally) -> None:
+        if tally.failed:
+            raise SystemExit(f"a batch failed with {tally.failed}")
+        done.append((time.perf_counter(), tally.completed))
 
-    job = local.begin(source, local.outputs(source.with_name("out.jsonl")), settings, restart=True)
-    local.derender(job, settings, workers=workers, advance=advance)
+    job = open_job(source, locate_outputs(source.with_name("out.jsonl")), settings, restart=True)
+    derender_parts(job, settings, workers=workers, advance=advance)
     (begun, _), *rest = done
     return sum(completed for _, completed in rest) / (rest[-1][0] - begun)
 

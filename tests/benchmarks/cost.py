@@ -30,9 +30,10 @@ import orjson
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "handlers"), str(ROOT / "layers" / "tokenizer")]
 
-from derender.batch.folder import FileStore  # noqa: E402
-from derender.batch.job import plan  # noqa: E402
-from derender.batch.part import Worker, derender_part  # noqa: E402
+from derender.batch import References, Worker  # noqa: E402
+from derender.batch.steps.derender import derender_part  # noqa: E402
+from derender.batch.steps.plan import plan_job  # noqa: E402
+from derender.batch.stores.files import FileStore  # noqa: E402
 from derender.models.layer import load_models  # noqa: E402
 from derender.settings import Settings, default_layer  # noqa: E402
 from pricing.measured import ANSWER_TOKENS, CHUNKS, DURATIONS, MANY_CANDIDATES  # noqa: E402
@@ -184,7 +185,9 @@ def sent_bytes(message: dict[str, Any]) -> int:
 def measure_batch(body: bytes, memory: int, rounds: int) -> float:
     """Milliseconds for a line of a batch, of files."""
     models = load_models(Settings.from_environment({}))
-    worker = Worker(FileStore(), models, max_body_bytes=1 << 25, max_sequences=1 << 14, references=FileStore)
+    bound = 1 << 25
+    references = References(FileStore, bound)
+    worker = Worker(FileStore(), models, max_body_bytes=bound, max_sequences=1 << 14, references=references)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "in.jsonl")
         line = b'{"custom_id":"%d","method":"POST","url":"%b","body":%b}\n'
@@ -194,7 +197,7 @@ def measure_batch(body: bytes, memory: int, rounds: int) -> float:
         with limited(os.getpid(), memory):
             for each in range(rounds):
                 (Path(folder) / str(each)).mkdir()
-                job = plan(worker.store, str(source), f"{folder}/{each}/", "job", 0)
+                job = plan_job(worker.store, str(source), f"{folder}/{each}/", "job", 0)
                 begin = time.perf_counter()
                 for start in job.starts:
                     derender_part(worker, job, start, is_late=lambda: False, observe=lambda _: None)

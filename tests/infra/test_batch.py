@@ -12,7 +12,7 @@ import pytest
 from cfnlint import api  # type: ignore[import-untyped]
 from moto.core.exceptions import JsonRESTError
 
-from derender.batch.s3 import ATTEMPTS
+from derender.batch.stores.s3 import ATTEMPTS
 
 from .parameters import KEY
 from .stack import ACCOUNT, REGION
@@ -228,8 +228,8 @@ def handler() -> Handler:
 def job(stack: Deployed, handler: Handler, lines: Iterable[bytes]) -> Iterator[Account]:
     """An account with an input, that is cut into small parts and pieces."""
     with aws() as patch:
-        patch.setattr("derender.batch.job.LEAST_PART", PARTS[1])
-        patch.setattr("derender.batch.part.MOST_LINES", 8)
+        patch.setattr("derender.batch.steps.plan.MIN_PART_BYTES", PARTS[1])
+        patch.setattr("derender.batch.steps.derender.MAX_LINES", 8)
         account = Account(stack, handler, patch)
         account.put(INPUT, b"".join(lines))
         yield account
@@ -475,7 +475,7 @@ def test_s3_may_be_busy(account: Account, undisturbed: Run, slowed: Collection[i
 def test_an_input_that_is_not_there_fails_the_job_at_once(account: Account) -> None:
     run = account.run("input/absent.jsonl")
     assert (run.status, run.error) == ("FAILED", "BatchError")
-    assert f"s3://{BUCKET}/input/absent.jsonl is not there" in (run.cause or "")
+    assert f"s3://{BUCKET}/input/absent.jsonl does not exist" in (run.cause or "")
     assert len(account.calls) == 1
     assert run.objects == {}
 

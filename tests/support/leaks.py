@@ -7,14 +7,16 @@ import re
 import sysconfig
 from collections import defaultdict
 from contextlib import contextmanager
-from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 from derender import errors
 
+from .paths import ROOT
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 __all__ = ["CANARY", "MESSAGE", "SECRETS", "Faulty", "faulty_functions", "leaks"]
 
@@ -34,15 +36,14 @@ SECRETS: Final = {
             "DERENDER_STATE_KEY",
             "GPU_TOKEN",
             "HOME",
-            "LAMBDA_TASK_ROOT",
+            "LAMBDA_TASKROOT",
         )
     )
 }
 """An environment, of which nothing is to be seen."""
 
-_ROOT: Final = Path(__file__).parents[1]
 _PLACES: Final = (
-    str(_ROOT),
+    str(ROOT),
     sysconfig.get_path("purelib"),
     sysconfig.get_path("stdlib"),
     "/opt/tokenizer",
@@ -62,7 +63,7 @@ _TOLD: Final = frozenset(
 """The types that errors have in the envelope, the word, and what derender itself calls its errors."""
 
 MESSAGE: Final = (
-    f'{CANARY} Traceback (most recent call last):\n  File "{_ROOT}/handlers/derender/cli.py", line 1, in f\n'
+    f'{CANARY} Traceback (most recent call last):\n  File "{ROOT}/handlers/derender/cli.py", line 1, in f\n'
     f"{sysconfig.get_path('purelib')} /var/task/api.py ValueError"
 )
 

@@ -1,10 +1,11 @@
-"""Batches: JSON lines of requests → JSON lines of answers, in S3 by many workers or on files here.
+"""Batches: JSON lines of requests → JSON lines of answers, in S3 or in files (docs/batch.md).
 
-README.md says what a line is, what is written, and what holds whatever dies.
+Rooms import those to their right: `local`, `steps`, `lines`, `stores`. Only `stores.s3` knows AWS.
 """
 
 from .errors import BatchError
-from .part import Worker
-from .steps import run_step
+from .lines.references import References
+from .steps.derender import Worker
+from .steps.events import run_step
 
-__all__ = ["BatchError", "Worker", "run_step"]
+__all__ = ["BatchError", "References", "Worker", "run_step"]

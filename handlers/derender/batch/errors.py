@@ -1,4 +1,4 @@
-"""What can be wrong with a job, and with a line of it."""
+"""Errors of jobs and of lines."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class BatchError(Exception):
 
 
 class LineError(Exception):
-    """A line that can't be run: an error of that line alone. The message holds nothing of what it says.
+    """A line that can't be run. It fails alone.
 
-    Args:
-        code: What kind of error it is.
-        message: What to change.
-        custom_id: The line's, where it has one.
+    Attributes:
+        code: The kind of error.
+        message: What was wrong and what to change. It holds nothing of the line.
+        custom_id: The line's `custom_id`, if it has one.
     """
 
     def __init__(self, code: LineCode, message: str, custom_id: str | None = None) -> None:

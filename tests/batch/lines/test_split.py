@@ -1,0 +1,73 @@
+"""Splitting byte ranges into lines."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from derender.batch.lines.split import Line, read_lines
+
+
+def read_in_ranges(content: bytes, step: int, longest: int = 1 << 30) -> list[Line]:
+    """The lines of a file that is read in ranges."""
+    return [
+        each
+        for start in range(0, len(content), step)
+        for each in read_lines(
+            lambda begin, end: content[begin:end], start, min(start + step, len(content)), len(content), longest
+        )
+    ]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\r\n"]), max_size=40), st.integers(1, 90))
+def test_ranges_have_each_line_once(parts: list[bytes], step: int) -> None:
+    content = b"".join(parts)
+    expected, offset = [], 0
+    for each in content.split(b"\n"):
+        end = min(offset + len(each) + 1, len(content))
+        if offset < len(content):
+            expected.append(Line(offset, end, each))
+        offset = end
+    assert read_in_ranges(content, step) == expected
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 12), max_size=12), st.integers(1, 40), st.integers(0, 12))
+def test_a_line_over_the_limit_is_skipped(lengths: list[int], step: int, longest: int) -> None:
+    content = b"".join(b"x" * length + b"\n" for length in lengths)
+    found = [each.content for each in read_in_ranges(content, step, longest)]
+    assert found == [b"x" * length if length <= longest else None for length in lengths]
+
+
+class Endless:
+    """A file of one line. Counts what is read of it."""
+
+    SIZE = 1 << 30
+
+    def __init__(self) -> None:
+        self.bytes_read = 0
+        self._zeros = bytes(8 << 20)
+
+    def read(self, start: int, end: int) -> bytes:
+        self.bytes_read += end - start
+        return self._zeros[: end - start]
+
+
+def test_a_line_over_the_limit_is_not_kept_in_memory() -> None:
+    file = Endless()
+    tracemalloc.start()
+    found = list(read_lines(file.read, 0, 1 << 20, file.SIZE, 1000))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found == [Line(0, file.SIZE, None)]
+    assert file.bytes_read == file.SIZE
+    assert most < 40 << 20
+
+
+def test_a_line_that_spans_a_whole_range_is_not_read_to_its_end() -> None:
+    file = Endless()
+    assert list(read_lines(file.read, 1 << 20, 2 << 20, file.SIZE, 1000)) == []
+    assert file.bytes_read == (1 << 20) + 1

@@ -1,0 +1,12 @@
+"""Fixtures of the tests of steps."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def pieces(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Lines of a piece, made few."""
+    monkeypatch.setattr("derender.batch.steps.derender.MAX_LINES", 4)
+    return 4
