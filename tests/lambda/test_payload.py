@@ -16,7 +16,6 @@ from fastapi import FastAPI
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derender.http.compression import accepts_gzip
 from lambda_runtime.http_handler import HttpHandler
 from lambda_runtime.response_size import MAX_RESPONSE, response_size, writes_ascii
 from tests.support.api_client import Answer
@@ -179,39 +178,6 @@ def test_an_event_that_is_no_request_is_answered_as_a_bad_request(api: Function,
 
 # --- gzip -----------------------------------------------------------------------------------------------------
 
-ACCEPTING: Final = [
-    "gzip",
-    "GZIP",
-    "gzip, deflate, br, zstd",
-    "br, gzip",
-    "br;q=1.0, gzip;q=0.5",
-    "gzip; q=0.001",
-    "x-gzip",
-    "*",
-    "identity;q=0.1, *",
-]
-REFUSING: Final = [
-    "",
-    "identity",
-    "br",
-    "deflate, br",
-    "gzip;q=0",
-    "gzip;q=0.000, *",
-    "gzip ; q=0, br",
-    "*;q=0",
-    "gzipped",
-]
-
-
-@pytest.mark.parametrize("header", ACCEPTING)
-def test_gzip_is_accepted(header: str) -> None:
-    assert accepts_gzip(header)
-
-
-@pytest.mark.parametrize("header", REFUSING)
-def test_gzip_is_not_accepted(header: str) -> None:
-    assert not accepts_gzip(header)
-
 
 def request_of(text: str, **fields: object) -> bytes:
     """A request whose answer holds a text."""
@@ -220,17 +186,17 @@ def request_of(text: str, **fields: object) -> bytes:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("header", [*ACCEPTING, *REFUSING])
+@pytest.mark.parametrize(("header", "compressed"), [("br, gzip", True), ("gzip;q=0, br", False)])
 def test_an_answer_is_compressed_where_the_client_accepts_it(
-    api: Function, kind: EventKind, header: str
+    api: Function, kind: EventKind, header: str, compressed: bool
 ) -> None:
     text = "é😀\n" * 10_000
     sent = gzip.compress(request_of(text))
     headers = {"content-encoding": "gzip", "accept-encoding": header}
     response = api(event_of(kind, "POST", CHAT, sent, headers))
-    assert response["isBase64Encoded"] is (header in ACCEPTING)
+    assert response["isBase64Encoded"] is compressed
     answer = Answer(response)
-    assert answer.headers.get("content-encoding") == ("gzip" if header in ACCEPTING else None)
+    assert answer.headers.get("content-encoding") == ("gzip" if compressed else None)
     assert answer.headers["vary"] == "Accept-Encoding"
     content = base64.b64decode(response["body"]) if response["isBase64Encoded"] else response["body"].encode()
     assert int(answer.headers["content-length"]) == len(content)

@@ -1,4 +1,4 @@
-"""The HTTP application: routes, request bodies, compression, server-sent events, OpenAPI.
+"""The HTTP application: routes, middleware, request bodies, server-sent events, OpenAPI.
 
-Everything about HTTP lives here and in `relay`; nothing below this package imports it.
+Only `relay` and `cli` import this package. It may import every other room.
 """

@@ -1,4 +1,4 @@
-"""The HTTP application: operations behind the middleware, and errors in OpenAI's envelope."""
+"""The HTTP application."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .operation import Operation
 
     Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[dict[str, Any]]]
-    """What the application holds from start to end; the values become `request.state`."""
+    """Runs while the application runs. The values become attributes of `request.state`."""
 
 __all__ = ["create_app"]
 
@@ -52,13 +52,13 @@ def create_app(
     lifespan: Lifespan | None = None,
     observe: Observe | None = None,
 ) -> FastAPI:
-    """Return the application that serves some models.
+    """Create the application that derenders.
 
     Args:
-        models: The models.
-        max_body_bytes: Largest request body, after decompression.
-        operations: Operations to serve beside derender's own.
-        lifespan: What these need from start to end.
+        models: The models served.
+        max_body_bytes: Maximum size of a request body, after decompression.
+        operations: More operations to serve.
+        lifespan: Opens what these operations need, and closes it at the end.
         observe: Called with an observation of each request once its answer is complete.
     """
     app = _Application([*core_operations(models, max_body_bytes=max_body_bytes), *operations], lifespan)
@@ -73,10 +73,10 @@ def create_app(
 
 
 class _Application(FastAPI):
-    """FastAPI whose operations read and write their bodies themselves.
+    """FastAPI, with operations that read and write bodies themselves.
 
     Handlers take the raw request and return a response, because msgspec and orjson read and write large bodies
-    faster than FastAPI's own conversion. Operations therefore describe their bodies to the document themselves.
+    faster than FastAPI does. Operations therefore describe their bodies for the OpenAPI document, too.
     """
 
     def __init__(self, operations: Sequence[Operation], lifespan: Lifespan | None) -> None:
@@ -106,7 +106,7 @@ class _Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document, made when a client first asks for it."""
         if self.openapi_schema is None:
-            # Imported here: only who asks for the document pays for the schemas.
+            # Imported here: most processes are never asked for the document.
             from .openapi import describe
 
             describe(super().openapi(), self._operations)

@@ -1,4 +1,4 @@
-"""Request bodies: read within a bound, decompressed."""
+"""Request bodies: bounded, and decompressed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["read_body"]
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """The body, decompressed as `Content-Encoding` says.
+    """Read the body of a request and decompress it.
 
     Args:
-        request: The HTTP request.
-        limit: Largest body in bytes, as sent and decompressed.
+        request: The request.
+        limit: Maximum size in bytes, both as sent and decompressed.
 
     Raises:
-        RequestTooLarge: It is larger.
-        UnsupportedEncoding: It is compressed, but not with gzip.
-        InvalidRequest: It is not what `Content-Encoding` says.
+        RequestTooLarge: The body is larger.
+        UnsupportedEncoding: `Content-Encoding` is neither gzip nor identity.
+        InvalidRequest: `Content-Encoding` is gzip, and the body is not.
     """
     chunks: list[bytes] = []
     size = 0
@@ -37,5 +37,5 @@ async def read_body(request: Request, limit: int) -> bytes:
     if encoding in ("identity", ""):
         return body
     if encoding not in ("gzip", "x-gzip"):
-        raise UnsupportedEncoding(f"Content-Encoding {encoding!r} is not accepted; send gzip, or none")
+        raise UnsupportedEncoding(f"Content-Encoding must be gzip or identity, got {encoding!r}")
     return gunzip(body, limit)

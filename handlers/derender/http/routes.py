@@ -1,4 +1,4 @@
-"""Operations of every application: derender, list the models, health check, version."""
+"""The operations that every application has: derender, list the models, health check, version."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ from .responses import json_response
 from .sse import DONE, EVENT_STREAM, event
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from derender.endpoints import Answer, Endpoint
     from derender.models.model import Models
     from derender.protocol.base import WireModel
 
 __all__ = ["core_operations"]
 
-STATE: Final = "stream_state"
-"""The event that carries the state of a stream."""
+_STATE: Final = "stream_state"
 _GENERATED: Final = {
     "request_id": "cmpl-7f3a",
     "choices": [{"index": 0, "token_ids": [9707, 11, 1879, 0, 151645], "finish_reason": "stop"}],
@@ -44,8 +45,7 @@ _CHUNK: Final = {
     "request_id": "cmpl-7f3a",
     "choices": [{"index": 0, "token_ids": [9707], "finish_reason": None}],
 }
-_CLIENT: Final[dict[str, object]] = {"chat_request": {"messages": []}}
-_STREAMED: Final = {"stream": True, "generate_chunk": _CHUNK, "stream_state": None}
+_CHAT_REQUEST: Final[dict[str, object]] = {"messages": []}
 
 
 def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
@@ -55,76 +55,31 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
         models: The models served.
         max_body_bytes: Largest request body, after decompression.
     """
-
-    def derender(
-        endpoint: Endpoint, streamed: tuple[type[WireModel], ...], examples: dict[str, object]
-    ) -> Operation:
-        async def handle(request: Request) -> Response:
-            body = await read_body(request, max_body_bytes)
-            answered = answer(endpoint, models, body, int(time.time()))
-            note(request.scope, lambda: describe_answer(answered))
-            return _derendered(request, answered)
-
-        return Operation(
-            path=endpoint.derender_path,
-            method="POST",
-            name=f"derender_{endpoint.kind.replace(' ', '_')}",
-            tag="Derender",
-            summary=f"Derender a {endpoint.kind}",
-            handle=handle,
-            requests=(endpoint.complete, endpoint.streamed),
-            answers=(endpoint.response, *streamed),
-            events=(("message", endpoint.chunk), (STATE, StreamState)),
-            examples=examples,
-            errors=REQUEST_ERRORS,
-        )
-
-    async def list_models(_: Request) -> Response:
-        created = int(time.time())
-        return json_response(
-            ModelList(
-                data=[
-                    Model(id=name, created=created, root=each.root, max_model_len=each.max_model_len)
-                    for each, _ in models.entries
-                    for name in each.names
-                ]
-            )
-        )
-
     return [
-        derender(
+        _derender(
             CHAT,
-            (ChatChunk, ChatChunks),
-            {
-                "complete": {"generate_response": _GENERATED, "prompt_tokens": 7, **_CLIENT},
-                "streamed": {**_STREAMED, **_CLIENT},
-            },
+            models,
+            max_body_bytes,
+            stream_answers=(ChatChunk, ChatChunks),
+            complete={"generate_response": _GENERATED, "prompt_tokens": 7, "chat_request": _CHAT_REQUEST},
+            streamed={"generate_chunk": _CHUNK, "stream_state": None, "chat_request": _CHAT_REQUEST},
         ),
-        derender(
+        _derender(
             COMPLETIONS,
-            (CompletionChunk, CompletionChunks),
-            {
-                "complete": {"generate_responses": [_GENERATED], "prompt_tokens": [7]},
-                "streamed": _STREAMED,
-            },
+            models,
+            max_body_bytes,
+            stream_answers=(CompletionChunk, CompletionChunks),
+            complete={"generate_responses": [_GENERATED], "prompt_tokens": [7]},
+            streamed={"generate_chunk": _CHUNK, "stream_state": None},
         ),
-        Operation(
-            path="/v1/models",
-            method="GET",
-            name="list_models",
-            tag="Models",
-            summary="List the models",
-            description="Lists every name that `model` may have in a request.",
-            handle=list_models,
-            answers=(ModelList,),
-        ),
+        _list_models(models),
         Operation(
             path="/health",
             method="GET",
             name="health",
             tag="Service",
             summary="Health check",
-            description="Answers with an empty body as soon as requests can be answered.",
+            description="Answers with an empty body if the service can answer requests.",
             handle=_health,
         ),
         Operation(
@@ -139,23 +94,78 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
     ]
 
 
+def _derender(
+    endpoint: Endpoint,
+    models: Models,
+    max_body_bytes: int,
+    *,
+    stream_answers: tuple[type[WireModel], ...],
+    complete: Mapping[str, object],
+    streamed: Mapping[str, object],
+) -> Operation:
+    async def handle(request: Request) -> Response:
+        body = await read_body(request, max_body_bytes)
+        answered = answer(endpoint, models, body, int(time.time()))
+        note(request.scope, lambda: describe_answer(answered))
+        return _respond(answered, request.headers.get("accept", ""))
+
+    return Operation(
+        path=endpoint.derender_path,
+        method="POST",
+        name=f"derender_{endpoint.kind.replace(' ', '_')}",
+        tag="Derender",
+        summary=f"Derender a {endpoint.kind}",
+        handle=handle,
+        requests=(endpoint.complete, endpoint.streamed),
+        answers=(endpoint.response, *stream_answers),
+        events=(("message", endpoint.chunk), (_STATE, StreamState)),
+        examples={"complete": complete, "streamed": {"stream": True, **streamed}},
+        errors=REQUEST_ERRORS,
+    )
+
+
+def _respond(answered: Answer, accept: str) -> Response:
+    """Return an answer as JSON, or several chunks as events if the client accepts those."""
+    request, _, content = answered
+    if not (isinstance(request, StreamRequest) and isinstance(content, Derendered)):
+        return json_response(content)
+    chunks, state, finished, _ = content
+    if request.generate_chunks is None:
+        return json_response({"chunk": chunks[0], "stream_state": state})
+    if EVENT_STREAM not in accept:
+        return json_response({"chunks": chunks, "stream_state": state})
+    events = [*map(event, chunks), DONE if finished else event(state, _STATE)]
+    return Response(b"".join(events), media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
+
+
+def _list_models(models: Models) -> Operation:
+    async def handle(_: Request) -> Response:
+        created = int(time.time())
+        return json_response(
+            ModelList(
+                data=[
+                    Model(id=name, created=created, root=each.root, max_model_len=each.max_model_len)
+                    for each, _ in models.entries
+                    for name in each.names
+                ]
+            )
+        )
+
+    return Operation(
+        path="/v1/models",
+        method="GET",
+        name="list_models",
+        tag="Models",
+        summary="List the models",
+        description="Lists every name that requests may use as `model`.",
+        handle=handle,
+        answers=(ModelList,),
+    )
+
+
 async def _health(_: Request) -> Response:
     return Response()
 
 
 async def _version(_: Request) -> Response:
     return json_response(Version(version=__version__))
-
-
-def _derendered(request: Request, answered: Answer) -> Response:
-    """Return an answer as JSON, or several chunks as events if the client accepts those."""
-    wanted, _, content = answered
-    if not isinstance(content, Derendered):
-        return json_response(content)
-    chunks, state, finished, _ = content
-    if isinstance(wanted, StreamRequest) and wanted.generate_chunks is None:
-        return json_response({"chunk": chunks[0], "stream_state": state})
-    if EVENT_STREAM not in request.headers.get("accept", ""):
-        return json_response({"chunks": chunks, "stream_state": state})
-    events = [*map(event, chunks), DONE if finished else event(state, STATE)]
-    return Response(b"".join(events), media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
