@@ -6,7 +6,6 @@ dashboard and the alarms read.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import statistics
@@ -22,7 +21,6 @@ from cfnlint import api as cfn_lint  # type: ignore[import-untyped]
 from moto import mock_aws
 
 from derender.telemetry.metrics import METRICS, NAMESPACE
-from derender.telemetry.observation import AnswerFacts, Observation
 from derender.telemetry.tally import Tally
 from derender.vocabulary import dump
 from tests.support.paths import BUNDLED
@@ -385,7 +383,7 @@ def test_each_alarm_says_what_to_do() -> None:
         assert 80 < len(alarm["AlarmDescription"]) <= 1024, name
 
 
-# --- the templates and the documentation ----------------------------------------------------------------------
+# --- the templates ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["alarms.yaml", "dashboard.yaml"])
@@ -406,11 +404,3 @@ def test_widgets_lie_beside_each_other(parameters: dict[str, str]) -> None:
         assert widget["properties"]["region"] == "eu-central-1"
         assert "${" not in str(widget["properties"]["metrics"]).replace("${PROP(", "")
     assert len(taken) == 24 * (1 + max(y for _, y in taken))
-
-
-def test_all_is_documented() -> None:
-    documentation = (INFRA / "OBSERVABILITY.md").read_text(encoding="utf-8")
-    fields = {field.name for kind in (Observation, AnswerFacts) for field in dataclasses.fields(kind)}
-    fields = (fields - {"seconds", "answer", "tally"}) | {*Tally.__struct_fields__, "duration_ms", "cold_start"}
-    for name in (*NAMES, *alarms(EVERYTHING), *fields, "function_request_id"):
-        assert f"`{name}`" in documentation, name
