@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+import orjson
 
 if TYPE_CHECKING:
     from tests.support.api_client import Client
@@ -89,10 +91,11 @@ class Stream:
         return [step["request"]["generate_chunk"] for step in self.steps]
 
 
+@cache
 def records(file: str) -> list[dict[str, Any]]:
-    """The lines of a file."""
-    with gzip.open(Path(__file__).with_name(f"{file}.jsonl.gz"), "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+    """Read the lines of a file."""
+    content = gzip.decompress(Path(__file__).with_name(f"{file}.jsonl.gz").read_bytes())
+    return [orjson.loads(line) for line in content.splitlines()]
 
 
 def single_calls() -> list[Case]:
