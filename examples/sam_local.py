@@ -1,8 +1,8 @@
-"""Build the application for this machine, serve it under `sam local start-api`, and derender through it.
+"""Build the application for this machine, serve it with `sam local start-api`, and derender a generation.
 
     python examples/sam_local.py [--built] [--once] [--port PORT] [flags of sam local start-api]
 
-Goes on serving until Ctrl-C. Needs a container engine: infra/LOCAL.md.
+Serves until Ctrl-C. Needs a container engine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[1]
 SAM: Final = str(Path(sys.executable).with_name("sam"))
 ARCHITECTURE: Final = "arm64" if platform.machine() in ("arm64", "aarch64") else "x86_64"
-"""This machine's: another would be emulated, if it runs at all."""
+"""This machine's architecture. Another one would be emulated, if it runs at all."""
 PATH: Final = "/v1/chat/completions/derender"
 EXAMPLE: Final = {
     "generate_response": {
@@ -55,11 +55,11 @@ SERVED: Final = "served.yaml"
 """Name of the templates that are served."""
 START_SECONDS: Final = 60
 FIRST_ANSWER_SECONDS: Final = 600
-"""The first request waits for the base image, which may have to be downloaded."""
+"""The first request waits until the base image is downloaded."""
 
 
 def has_engine() -> bool:
-    """Whether SAM finds a container engine that answers."""
+    """Tell whether SAM finds a container engine that answers."""
     try:
         ContainerClientFactory.create_client()
     except (ContainerNotReachableException, ContainerEnforcementException):
@@ -68,7 +68,7 @@ def has_engine() -> bool:
 
 
 def build(folder: Path) -> None:
-    """Build for this machine, apart from what is built to be deployed."""
+    """Build for this machine, in a folder apart from the build that is deployed."""
     command = [
         SAM,
         "build",
@@ -84,26 +84,26 @@ def write_served_templates(folder: Path) -> Path:
     """Write the templates to serve beside those that SAM built, and return the path of the application's."""
     template = yaml_parse((folder / "template.yaml").read_text(encoding="utf-8"))
     template["Parameters"]["Architecture"]["Default"] = ARCHITECTURE
-    served = for_sam_local(template)
+    served = adapt(template)
     for each in served["Resources"].values():
         if "TokenizerLayer" in each["Properties"].get("Parameters", {}):
             del each["Properties"]["Parameters"]["TokenizerLayer"]
             path = folder / each["Properties"]["TemplateURL"]
             each["Properties"]["TemplateURL"] = f"{path.parent.name}/{SERVED}"
-            nested = nested_for_sam_local(yaml_parse(path.read_text(encoding="utf-8")))
+            nested = adapt_nested(yaml_parse(path.read_text(encoding="utf-8")))
             (path.parent / SERVED).write_text(json.dumps(nested), encoding="utf-8")
     # JSON is YAML too.
     (folder / SERVED).write_text(json.dumps(served), encoding="utf-8")
     return folder / SERVED
 
 
-def for_sam_local(template: dict[str, Any]) -> dict[str, Any]:
+def adapt(template: dict[str, Any]) -> dict[str, Any]:
     """Adapt a template to `sam local`, which ignores conditions and takes all bodies for text.
 
     Resources whose condition is false are removed, or the routes of a relay that is off would hide those of the
     API. An HTTP API recognizes binary bodies, but `sam local` only does if the API names binary media types.
     """
-    resources = {name: each for name, each in template["Resources"].items() if is_made(each, template)}
+    resources = {name: each for name, each in template["Resources"].items() if condition_holds(each, template)}
     for each in resources.values():
         if each["Type"] == "AWS::Serverless::HttpApi":
             definition = each["Properties"].setdefault("DefinitionBody", {"openapi": "3.0.1", "paths": {}})
@@ -111,7 +111,7 @@ def for_sam_local(template: dict[str, Any]) -> dict[str, Any]:
     return {**template, "Resources": resources, "Outputs": {}}
 
 
-def nested_for_sam_local(template: dict[str, Any]) -> dict[str, Any]:
+def adapt_nested(template: dict[str, Any]) -> dict[str, Any]:
     """Adapt a nested template to `sam local`, which passes it neither layers nor empty parameters.
 
     The nested template gets the layer itself, and its parameters are empty by default.
@@ -126,8 +126,8 @@ def nested_for_sam_local(template: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def is_made(resource: dict[str, Any], template: dict[str, Any]) -> bool:
-    """Whether a resource's condition holds, with the defaults of the template's parameters."""
+def condition_holds(resource: dict[str, Any], template: dict[str, Any]) -> bool:
+    """Tell whether a resource's condition holds with the default parameters."""
     if "Condition" not in resource:
         return True
     defaults = {name: each.get("Default", "") for name, each in template["Parameters"].items()}
@@ -139,16 +139,16 @@ def is_made(resource: dict[str, Any], template: dict[str, Any]) -> bool:
 
 
 @contextlib.contextmanager
-def serving(template: Path, port: int, flags: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """`sam local start-api`, once it listens. Its containers are gone in the end.
+def serve(template: Path, port: int, flags: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `sam local start-api` and wait until it listens. Its containers are removed at the end.
 
     Raises:
-        RuntimeError: It does not start.
+        RuntimeError: The server does not start.
     """
     command = [SAM, "local", "start-api", "--template", str(template), "--port", str(port)]
-    # A container for each function that is asked, kept for the next request.
+    # Start one container per function, at its first request, and keep it.
     command += ["--warm-containers", "LAZY", *flags]
-    # In a session of its own, or Ctrl-C would reach it twice and interrupt it in removing its containers.
+    # In a session of its own it receives one SIGINT; a second would interrupt the removal of its containers.
     server = subprocess.Popen(command, cwd=ROOT, start_new_session=True)  # noqa: S603
     try:
         wait_for(server, port)
@@ -159,7 +159,7 @@ def serving(template: Path, port: int, flags: list[str]) -> Iterator[subprocess.
 
 
 def wait_for(server: subprocess.Popen[bytes], port: int) -> None:
-    """Return once a server listens."""
+    """Wait until a server listens."""
     end = time.monotonic() + START_SECONDS
     while server.poll() is None and time.monotonic() < end:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
@@ -168,8 +168,8 @@ def wait_for(server: subprocess.Popen[bytes], port: int) -> None:
     raise RuntimeError(f"sam local start-api does not listen on port {port}")
 
 
-def derender(url: str, console: Console) -> None:
-    """Send the example; print it, as a command to send it again, and the answer."""
+def send_example(url: str, console: Console) -> None:
+    """Send the example. Print the command that sends it again, and the answer."""
     body = json.dumps(EXAMPLE)
     command = shlex.join(["curl", url + PATH, "-H", "content-type: application/json", "-d", body])
     console.print(f"\n{command}\n", markup=False)
@@ -184,16 +184,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description="Serve the application under sam local start-api.", allow_abbrev=False
     )
-    parser.add_argument("--built", action="store_true", help="serve what was built before")
-    parser.add_argument("--once", action="store_true", help="end after the example")
+    parser.add_argument("--built", action="store_true", help="serve the earlier build")
+    parser.add_argument("--once", action="store_true", help="stop after the example")
     parser.add_argument("--port", type=int, default=3000, help="port to listen on (%(default)s)")
     parser.add_argument(
-        "--build-dir", type=Path, default=ROOT / ".aws-sam" / "local" / "build", help="where it is built"
+        "--build-dir", type=Path, default=ROOT / ".aws-sam" / "local" / "build", help="folder to build in"
     )
     options, flags = parser.parse_known_args()
     options.build_dir = options.build_dir.absolute()
     os.environ.setdefault("SAM_CLI_TELEMETRY", "0")
-    # However this was started and is ended, its server and the containers end first.
+    # Stop the server and its containers first, whichever signal ends this process.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     console = Console(highlight=False, soft_wrap=True)
@@ -205,8 +205,8 @@ def main() -> int:
         socket.create_server(("127.0.0.1", options.port)).close()
         if not options.built:
             build(options.build_dir)
-        with serving(write_served_templates(options.build_dir), options.port, flags) as server:
-            derender(url, console)
+        with serve(write_served_templates(options.build_dir), options.port, flags) as server:
+            send_example(url, console)
             if options.once:
                 return 0
             console.print(f"\nServing on {url} until Ctrl-C.")

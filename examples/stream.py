@@ -1,8 +1,8 @@
-"""Stream a generation through the derender endpoint: a call for each chunk, calls of several, events.
+"""Stream a generation through the derender endpoint: one chunk per request, several, and as events.
 
     python examples/stream.py [URL]
 
-Needs a server (`make serve`). The generation is in stream.json, one token a chunk.
+Needs a server: `make serve`. The generation comes from stream.json, one token per chunk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GENERATED: dict[str, Any] = json.loads(Path(__file__).with_name("stream.json").r
 
 
 def generate_chunks() -> list[dict[str, Any]]:
-    """What a generate server sends, event by event."""
+    """Return the chunks that a generate server sends, one per event."""
     token_ids = GENERATED["token_ids"]
     return [
         {
@@ -37,7 +37,7 @@ def generate_chunks() -> list[dict[str, Any]]:
 
 
 def post(url: str, body: dict[str, Any], accept: str = "application/json") -> bytes:
-    """Send JSON."""
+    """Send a streaming request and return the body of the answer."""
     shared = {name: GENERATED[name] for name in ("prompt_token_ids", "chat_request")}
     request = urllib.request.Request(
         url + PATH,
@@ -53,7 +53,7 @@ def post(url: str, body: dict[str, Any], accept: str = "application/json") -> by
 
 
 def show(chunk: dict[str, Any]) -> None:
-    """Print what a chunk adds, if anything."""
+    """Print what a chunk adds to the answer, if anything."""
     for choice in chunk["choices"]:
         added = {name: value for name, value in choice["delta"].items() if value is not None}
         if choice["finish_reason"]:
@@ -65,14 +65,14 @@ def show(chunk: dict[str, Any]) -> None:
 def main() -> None:
     url = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8000"
 
-    print("--- a call for each chunk")
+    print("--- one chunk per request")
     state = None
     for chunk in generate_chunks():
         answer = json.loads(post(url, {"generate_chunk": chunk, "stream_state": state}))
         state = answer["stream_state"]
         show(answer["chunk"])
 
-    print("--- sixteen chunks a call")
+    print("--- sixteen chunks per request")
     state = None
     for begin in range(0, len(generate_chunks()), 16):
         chunks = generate_chunks()[begin : begin + 16]
@@ -81,7 +81,7 @@ def main() -> None:
         for chunk in answer["chunks"]:
             show(chunk)
 
-    print("--- all of them, as events")
+    print("--- all chunks in one request, as server-sent events")
     print(post(url, {"generate_chunks": generate_chunks()}, accept="text/event-stream").decode()[-400:])
 
 

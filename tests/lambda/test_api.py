@@ -157,7 +157,7 @@ def test_layer(tmp_path: Path) -> None:
 
 def test_bad_setting_stops_the_start_with_one_line() -> None:
     with Runtime(environment={"DERENDER_MAX_LOGPROBS": "x"}) as function:
-        with pytest.raises(RuntimeError, match="does not answer"):
+        with pytest.raises(RuntimeError, match="did not answer"):
             function.invoke(http_event(CHAT, generated(HELLO_WORLD)))
         logs = function.logs
     assert "derender: DERENDER_MAX_LOGPROBS must be an integer of at least -1, got 'x'\n" in logs
