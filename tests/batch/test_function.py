@@ -9,7 +9,8 @@ import pytest
 from boto3.session import Session
 from moto.server import ThreadedMotoServer
 
-from ..benchmarks.runtime import Runtime
+from tests.support.lambda_emulator import Runtime
+
 from .bucket import BUCKET, REGION, S3_ACCESS
 from .inputs import HELLO, chat, generated, line
 

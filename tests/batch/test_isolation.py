@@ -7,8 +7,8 @@ import json
 from typing import Final
 
 from tests.support.leaks import MESSAGE, faulty_functions, leaks
+from tests.support.paths import HANDLERS
 
-from ..benchmarks.runtime import HANDLERS
 from .inputs import COMPLETIONS, chat, completion, generated, line
 from .jobs import Memory, derender, make_job, make_worker
 

@@ -22,7 +22,7 @@ from derender.endpoints import ENDPOINTS, answer
 from derender.models.layer import load_models
 from derender.protocol.writing import dumps
 from derender.settings import Settings
-from tests.benchmarks.cold import TOKENS, Row
+from tests.benchmarks.table import TOKENS, Row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Measures speed and memory beside what they are compared with, in one run; prints a table, asserts nothing.
+"""Measures speed and memory beside their baselines, and prints a table.
 
-Each figure is a median; what is compared is measured in turns, so that a busy machine slows both. Ratios say
-more than times.
+Each figure is a median. It is measured in turns with its baseline, so that a busy machine slows both: ratios
+say more than times.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import random
 import statistics
 import subprocess
 import sys
-import time
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from tokenizers import Tokenizer
@@ -24,17 +23,15 @@ from tokenizers import Tokenizer
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "handlers"), str(ROOT / "layers" / "tokenizer")]
 
-from derender.decoding.detokenizer import DetokenizerState, detokenize  # noqa: E402
-from derender.vocabulary import load  # noqa: E402
-from fetch import fetch  # noqa: E402
-from layer_compiler import build  # noqa: E402
-from layer_compiler.corpus import TEXTS  # noqa: E402
-from tests.benchmarks import batch, cold, compiling, parsing, streaming  # noqa: E402
-from tests.benchmarks.cold import TOKENS, Row, show  # noqa: E402
-from tests.benchmarks.runtime import CHAT, http_event  # noqa: E402
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from derender.decoding.detokenizer import DetokenizerState, detokenize
+from derender.vocabulary import load
+from fetch import fetch
+from layer_compiler import build
+from layer_compiler.corpus import TEXTS
+from tests.benchmarks import batch, cold, compiling, parsing, streaming
+from tests.benchmarks.table import TOKENS, Row, in_turns, milliseconds, show
+from tests.support.api_client import CHAT
+from tests.support.lambda_emulator import http_event
 
 CANDIDATES = 20
 COMPLETIONS = "/v1/completions/derender"
@@ -56,26 +53,8 @@ print(time.perf_counter() - start)
 """
 
 
-def in_turns(rounds: int, *functions: Callable[[], object]) -> list[float]:
-    """The median time of each function, in seconds; measured in turns after a first call of each."""
-    for function in functions:
-        function()
-    times: list[list[float]] = [[] for _ in functions]
-    for _ in range(rounds):
-        for function, taken in zip(functions, times, strict=True):
-            start = time.perf_counter()
-            function()
-            taken.append(time.perf_counter() - start)
-    return [statistics.median(taken) for taken in times]
-
-
-def milliseconds(seconds: float) -> str:
-    """A time for people."""
-    return f"{seconds * 1e3:.2f} ms"
-
-
 def choice(rng: random.Random, token_ids: list[int], form: str, vocabulary: int) -> dict[str, Any]:
-    """A generated choice with candidates, as generate servers send it."""
+    """Return a generated choice with candidates, as generate servers send it."""
 
     def candidate(token_id: int, rank: int) -> dict[str, Any]:
         logprob = -rng.random() * 8
@@ -92,7 +71,7 @@ def choice(rng: random.Random, token_ids: list[int], form: str, vocabulary: int)
 
 
 def load_rows(rounds: int, name: str, folder: Path, file: Path, goal: str) -> list[Row]:
-    """Time until a vocabulary is ready, each in a process of its own."""
+    """Measure the time until a vocabulary is ready, each in a new process."""
 
     def run(program: str, path: Path) -> float:
         command = [sys.executable, "-c", program, str(path)]
@@ -113,7 +92,7 @@ def load_rows(rounds: int, name: str, folder: Path, file: Path, goal: str) -> li
 
 
 def decode_rows(rounds: int, name: str, folder: Path, file: Path) -> list[Row]:
-    """Decoding a text of 10,000 tokens."""
+    """Measure decoding a text of 10,000 tokens."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     vocabulary = load(file)
     token_ids = [
@@ -138,8 +117,8 @@ def decode_rows(rounds: int, name: str, folder: Path, file: Path) -> list[Row]:
 
 
 def request_rows(rounds: int) -> list[Row]:
-    """Event in to response out, through the Lambda handler with the bundled vocabulary."""
-    # Lambda's runtime writes what is beyond ASCII as it is, that of this Python may not.
+    """Measure the Lambda handler with the bundled vocabulary, from event to response."""
+    # As on Lambda, where logs are written as UTF-8.
     os.environ["AWS_EXECUTION_ENV"] = "AWS_Lambda_python3.13"
     from api import handler
 
@@ -200,21 +179,21 @@ def request_rows(rounds: int) -> list[Row]:
 
 
 def layer(name: str) -> tuple[Path, Path]:
-    """A tokenizer's folder and its compiled file."""
+    """Return a tokenizer's folder and its compiled file."""
     cache = ROOT / ".cache"
     folder = fetch(cache / "tokenizers", name)
     return folder, build(folder, name, cache / "bench")[0]
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15, help="how often each is measured (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=15, help="measurements of each figure (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
 
     qwen3, gemma3 = layer("qwen3"), layer("gemma3")
-    # A function logs on standard output, which is the table's here.
+    # Functions log on standard output, which is for the table.
     with Path(os.devnull).open("w", encoding="utf-8") as logs, redirect_stdout(logs):
         rows = [
             *cold.rows(options.rounds),
@@ -224,7 +203,7 @@ def main() -> None:
             *decode_rows(options.rounds, "Qwen3", *qwen3),
             *decode_rows(options.rounds, "Gemma 3", *gemma3),
             *request_rows(options.rounds),
-            *parsing.rows(options.rounds, qwen3[0], in_turns),
+            *parsing.rows(options.rounds, qwen3[0]),
             *streaming.rows(options.rounds, qwen3[0]),
             *batch.rows(options.rounds),
             *compiling.rows(ROOT / ".cache" / "tokenizers"),

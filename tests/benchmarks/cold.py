@@ -1,9 +1,7 @@
-"""Measures start and memory under the real runtime, beside the least that FastAPI and Mangum can be.
+"""Measures start and memory under the real runtime, beside a minimal FastAPI function, and with many models.
 
-And with many models in a layer, beside one.
-
-What is compared runs on this Python, in turns, compiled beforehand as in the deployed package. Asserts nothing.
-Ratios and differences are medians of those within a turn, so that load from elsewhere counts less.
+Both run on this Python, in turns, compiled beforehand as in the deployed package. Ratios and differences are
+medians of those within a turn, so that load from elsewhere counts less.
 """
 
 from __future__ import annotations
@@ -24,27 +22,26 @@ import time
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING, Final, TypeVar
 
 ROOT: Final = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "handlers")]
 
-from msgspec.structs import replace  # noqa: E402
+from msgspec.structs import replace
 
-from derender.vocabulary import dump, load  # noqa: E402
-from tests.benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event  # noqa: E402
+from derender.vocabulary import dump, load
+from tests.benchmarks.table import TOKENS, Row, show
+from tests.support.api_client import CHAT
+from tests.support.lambda_emulator import Runtime, http_event
+from tests.support.paths import HANDLERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-__all__ = ["TOKENS", "Row", "cold_start", "memory", "rows", "several_models", "show"]
+__all__ = ["cold_start", "memory", "rows", "several_models"]
 
 Subject = TypeVar("Subject")
 
-TOKENS: Final = 595
 REQUESTS: Final = 100
 MODELS: Final = 20
 BUNDLED: Final = ROOT / "layers" / "tokenizer" / "default"
@@ -84,22 +81,11 @@ EVERYTHING_ON: Final = {
     "DERENDER_STATE_KEY": "0123456789abcdef",
     "PYDANTIC_DISABLE_PLUGINS": "__all__",
 }
-"""What the template sets, beside the model."""
-
-
-class Row(NamedTuple):
-    """One line of the table."""
-
-    measure: str
-    ours: str
-    against: str
-    theirs: str
-    ratio: str
-    goal: str
+"""The variables that the template sets, besides the model."""
 
 
 def rows(rounds: int = 9) -> list[Row]:
-    """Start and memory, each measured `rounds` times."""
+    """Measure start and memory, each `rounds` times."""
     (qwen3,) = BUNDLED.glob("*.vocab")
     return [
         *cold_start(rounds),
@@ -110,12 +96,12 @@ def rows(rounds: int = 9) -> list[Row]:
 
 
 def cold_start(rounds: int = 9) -> list[Row]:
-    """From starting the emulator to the first response."""
+    """Measure the time from starting the emulator to the first response."""
 
     def measure(task: Path) -> dict[str, float]:
         start = time.perf_counter()
         with _runtime(task) as runtime:
-            _answered(runtime)
+            _send_request(runtime)
             return {"start to first response": (time.perf_counter() - start) * 1e3}
 
     with _tasks() as tasks:
@@ -123,10 +109,10 @@ def cold_start(rounds: int = 9) -> list[Row]:
 
 
 def other_functions(rounds: int = 9) -> list[Row]:
-    """The same of the other functions.
+    """Measure the start of the other functions.
 
-    The batch function is asked for a step that is none, since S3 is not there; the relay, which has a server of
-    its own, for its health, as the Web Adapter does.
+    The batch function gets an unknown step, because S3 is not there. The relay, a server of its own, gets a
+    health check, as from the Web Adapter.
     """
     events: dict[str, object] = {
         "batch": {"step": "none"},
@@ -140,7 +126,7 @@ def other_functions(rounds: int = 9) -> list[Row]:
             if name in events:
                 runtime.invoke(events[name])
             else:
-                _answered(runtime)
+                _send_request(runtime)
             return {"": (time.perf_counter() - start) * 1e3}
 
     def measure_server(task: Path) -> dict[str, float]:
@@ -157,12 +143,12 @@ def other_functions(rounds: int = 9) -> list[Row]:
 
 
 def memory(rounds: int = 9) -> list[Row]:
-    """Memory of the function's process after 100 requests of 595 tokens."""
+    """Measure the memory of the function's process after 100 requests of 595 tokens."""
 
     def measure(task: Path) -> dict[str, float]:
         with _runtime(task) as runtime:
             for _ in range(REQUESTS):
-                _answered(runtime)
+                _send_request(runtime)
             process = Path(f"/proc/{runtime.pid}")
             figures = {"resident": _kilobytes(process / "status", "VmRSS")}
             with contextlib.suppress(OSError):
@@ -174,25 +160,25 @@ def memory(rounds: int = 9) -> list[Row]:
 
 
 def several_models(rounds: int, name: str, file: Path) -> list[Row]:
-    """Start with many models in the layer, of which the first request names one, and memory once all were used.
+    """Measure the start with many models in the layer, and memory after a request to each of them.
 
     Args:
-        rounds: How often each is measured.
-        name: What the models are, for people.
-        file: The vocabulary that they all are.
+        rounds: Number of measurements.
+        name: The models' name in the table.
+        file: The vocabulary of all models.
     """
     start = f"start to first response, {MODELS} models like {name}"
 
     def measure_start(folder: Path) -> dict[str, float]:
         begin = time.perf_counter()
         with _runtime(ours, folder) as runtime:
-            _answered(runtime, _model(0))
+            _send_request(runtime, _model(0))
             return {start: (time.perf_counter() - begin) * 1e3}
 
     def measure_memory(folder: Path) -> dict[str, float]:
         with _runtime(ours, folder) as runtime:
             for number in range(len(list(folder.iterdir()))):
-                _answered(runtime, _model(number))
+                _send_request(runtime, _model(number))
             resident = _kilobytes(Path(f"/proc/{runtime.pid}/status"), "VmRSS") / 1024
         return {f"resident after a request to each of {MODELS} like {name}": resident}
 
@@ -221,7 +207,7 @@ def _in_turns(
     for name in taken[subjects[0]][0]:
         ours, theirs = ([figures[name] for figures in taken[subject]] for subject in subjects)
         pairs = list(zip(ours, theirs, strict=True))
-        # Taken within turns: what loads the machine meanwhile loads both of a turn.
+        # Other load on the machine slows both measurements of a turn.
         ratio = statistics.median(mine / other for mine, other in pairs)
         difference = statistics.median(mine - other for mine, other in pairs)
         found.append(
@@ -239,7 +225,7 @@ def _in_turns(
 
 @contextlib.contextmanager
 def _tasks() -> Iterator[tuple[Path, Path]]:
-    """The code folders of our function and the bare one, compiled."""
+    """Yield the code folders of our function and of the bare one, compiled."""
     with tempfile.TemporaryDirectory() as folder:
         ours, bare = Path(folder, "ours"), Path(folder, "bare")
         shutil.copytree(HANDLERS, ours, ignore=shutil.ignore_patterns("__pycache__"))
@@ -255,7 +241,7 @@ def _tasks() -> Iterator[tuple[Path, Path]]:
 
 @contextlib.contextmanager
 def _layers(file: Path) -> Iterator[tuple[Path, Path]]:
-    """A layer of many models, and one of one: copies of a vocabulary under other names."""
+    """Yield a layer of many models and a layer of one. All are copies of a vocabulary."""
     vocabulary = load(file)
     assert vocabulary.tokenizer is None
     pieces = [vocabulary.pieces[token_id] for token_id in range(vocabulary.manifest.size)]
@@ -279,7 +265,7 @@ def _runtime(task: Path, layer: Path = BUNDLED, *, handler: str = "api.handler")
 
 
 def _until_ready(task: Path) -> float:
-    """Seconds from starting a server to its first answer."""
+    """Return the seconds from starting a server to its first answer."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -304,10 +290,10 @@ def _until_ready(task: Path) -> float:
     finally:
         server.kill()
         server.wait()
-    raise RuntimeError(f"the server in {task} ends")
+    raise RuntimeError(f"the server in {task} ended")
 
 
-def _answered(runtime: Runtime, model: str | None = None) -> None:
+def _send_request(runtime: Runtime, model: str | None = None) -> None:
     token_ids = [*([9707, 11, 1879, 0] * TOKENS)[: TOKENS - 1], 151_645]
     choice = {"index": 0, "token_ids": token_ids, "finish_reason": "stop"}
     body = {
@@ -328,20 +314,10 @@ def _kilobytes(file: Path, field: str) -> float:
     raise RuntimeError(f"{file} has no {field}")
 
 
-def show(found: Iterable[Row]) -> None:
-    """Print rows as a table."""
-    table = Table(header_style="bold")
-    for column in ("measure", "derender", "against", "", "ratio", "goal"):
-        table.add_column(column, justify="left" if column in ("measure", "against") else "right")
-    for row in found:
-        table.add_row(*row)
-    Console(width=140).print(table)
-
-
 def main() -> None:
-    """Measure and print."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9, help="how often each is measured (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=9, help="measurements of each figure (%(default)s)")
     show(rows(parser.parse_args().rounds))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from derender.vocabulary import load
 from fetch import NAMES, fetch
 from layer_compiler import build
-from tests.benchmarks.cold import Row
+from tests.benchmarks.table import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

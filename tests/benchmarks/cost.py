@@ -30,15 +30,17 @@ import orjson
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "handlers"), str(ROOT / "layers" / "tokenizer")]
 
-from derender.batch import References, Worker  # noqa: E402
-from derender.batch.steps.derender import derender_part  # noqa: E402
-from derender.batch.steps.plan import plan_job  # noqa: E402
-from derender.batch.stores.files import FileStore  # noqa: E402
-from derender.models.layer import load_models  # noqa: E402
-from derender.settings import Settings, default_layer  # noqa: E402
-from pricing.measured import ANSWER_TOKENS, CHUNKS, DURATIONS, MANY_CANDIDATES  # noqa: E402
-from tests.benchmarks.bench import choice  # noqa: E402
-from tests.benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event  # noqa: E402
+from derender.batch import References, Worker
+from derender.batch.steps.derender import derender_part
+from derender.batch.steps.plan import plan_job
+from derender.batch.stores.files import FileStore
+from derender.models.layer import load_models
+from derender.settings import Settings, default_layer
+from pricing.measured import ANSWER_TOKENS, CHUNKS, DURATIONS, MANY_CANDIDATES
+from tests.benchmarks.bench import choice
+from tests.support.api_client import CHAT
+from tests.support.lambda_emulator import Runtime, http_event
+from tests.support.paths import HANDLERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,9 @@ from derender.http.app import create_app
 from derender.models.layer import load_models
 from derender.parsing import dump_state, finish, parse, read_pieces, start
 from derender.settings import Settings
-from tests.benchmarks.cold import TOKENS, Row
-from tests.benchmarks.runtime import CHAT, http_event
+from tests.benchmarks.table import TOKENS, Row, in_turns
+from tests.support.api_client import CHAT
+from tests.support.lambda_emulator import http_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     from derender.models.model import ServedModel
     from derender.parsing import Parser, ParserState
-
-    InTurns = Callable[..., list[float]]
 
 HISTORIES: Final = (100, 2_000, 16_000)
 CHUNKS: Final = 300
@@ -41,17 +40,16 @@ CODE: Final = "def f(x):\\n    return x + 1\\n"
 NO_PARSERS: Final = {"DERENDER_TOOL_CALL_PARSER": "none", "DERENDER_REASONING_PARSER": "none"}
 
 
-def rows(rounds: int, tokenizer: Path, in_turns: InTurns) -> list[Row]:
+def rows(rounds: int, tokenizer: Path) -> list[Row]:
     """All figures, with the bundled vocabulary and its parsers.
 
     Args:
         rounds: How often each is measured.
         tokenizer: Folder of the vocabulary's tokenizer.
-        in_turns: Times functions in turns.
     """
     definition = Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
     encode = partial(_encode, definition)
-    return [*_whole(rounds, encode, in_turns), *_chunks(rounds, encode), *_sizes(encode)]
+    return [*_whole(rounds, encode), *_chunks(rounds, encode), *_sizes(encode)]
 
 
 def _encode(definition: Tokenizer, text: str) -> list[int]:
@@ -59,7 +57,7 @@ def _encode(definition: Tokenizer, text: str) -> list[int]:
     return ids
 
 
-def _whole(rounds: int, encode: Callable[[str], list[int]], in_turns: InTurns) -> list[Row]:
+def _whole(rounds: int, encode: Callable[[str], list[int]]) -> list[Row]:
     """Event in to response out, with parsers and without."""
     call = '<tool_call>\n{"name": "write_file", "arguments": {"path": "a.py", "content": "%s"}}\n</tool_call>'
     outputs = {

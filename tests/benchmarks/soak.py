@@ -22,11 +22,11 @@ import orjson
 ROOT: Final = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "handlers"), str(ROOT / "layers" / "tokenizer")]
 
-from tokenizers import Tokenizer  # noqa: E402
+from tokenizers import Tokenizer
 
-from fetch import fetch  # noqa: E402
-from tests.benchmarks.parsing import WORDS  # noqa: E402
-from tests.benchmarks.streaming import CHAT, CLIENT, RELAY, GenerateServer, serving  # noqa: E402
+from fetch import fetch
+from tests.benchmarks.parsing import WORDS
+from tests.benchmarks.streaming import CHAT, CLIENT, RELAY, GenerateServer, serving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import orjson
 from tokenizers import Tokenizer
 
-from tests.benchmarks.cold import Row
 from tests.benchmarks.parsing import CODE, TOOLS, WORDS
+from tests.benchmarks.table import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Final
 ROOT: Final = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "handlers"), str(ROOT / "layers" / "tokenizer")]
 
-from canitoolcall.checks import case_status  # noqa: E402
-from canitoolcall.results import CheckResult, Status  # noqa: E402
+from canitoolcall.checks import case_status
+from canitoolcall.results import CheckResult, Status
 
-from tests.conformance.parsers import parsers_of  # noqa: E402
-from tests.conformance.replay import DELTAS, Replay  # noqa: E402
-from tests.conformance.vocabularies import FAMILIES, FIXTURES, tokenizer_of  # noqa: E402
+from tests.conformance.parsers import parsers_of
+from tests.conformance.replay import DELTAS, Replay
+from tests.conformance.vocabularies import FAMILIES, FIXTURES, tokenizer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

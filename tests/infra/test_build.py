@@ -21,7 +21,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from ..benchmarks.runtime import CHAT, Runtime, http_event
+from tests.support.api_client import CHAT
+from tests.support.lambda_emulator import Runtime, http_event
+
 from .building import built, run, runtime_python, wheels
 from .parameters import API_KEY, FUNCTION_URL, REST_API
 from .stack import INFRA, ROOT, TEMPLATE, read, stack

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from derender.vocabulary import dump
+from tests.support.api_client import CHAT
+from tests.support.lambda_emulator import Runtime, http_event
 from tests.support.vocabularies import manifest
-
-from ..benchmarks.runtime import CHAT, Runtime, http_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,13 +14,12 @@ from unittest.mock import patch
 import pytest
 
 from derender.vocabulary import dump
-from tests.support.api_client import Answer
+from tests.support.api_client import CHAT, Answer
 from tests.support.functions import started
+from tests.support.lambda_emulator import Runtime, http_event
 from tests.support.leaks import CANARY, SECRETS, faulty_functions, leaks
-from tests.support.paths import BUNDLED
+from tests.support.paths import BUNDLED, HANDLERS
 from tests.support.vocabularies import manifest
-
-from ..benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

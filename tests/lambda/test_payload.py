@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 
 from lambda_runtime.http_handler import HttpHandler
 from lambda_runtime.response_size import MAX_RESPONSE, response_size, writes_ascii
-from tests.support.api_client import Answer
+from tests.support.api_client import CHAT, Answer
 from tests.support.api_client import event as event_of
 from tests.support.functions import started
-
-from ..benchmarks.runtime import CHAT, Runtime, http_event
+from tests.support.lambda_emulator import Runtime, http_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

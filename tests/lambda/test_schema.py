@@ -16,10 +16,10 @@ from urllib3 import HTTPResponse
 from derender.http.app import create_app
 from derender.http.sse import EVENT_STREAM
 from derender.models.model import Models
+from tests.support.api_client import CHAT
 from tests.support.functions import started
+from tests.support.lambda_emulator import http_event
 from tests.support.openapi_fuzzing import FUZZED, JsonSession, check
-
-from ..benchmarks.runtime import CHAT, http_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,8 +22,8 @@ from derender.telemetry.log_lines import INVOCATION
 from derender.telemetry.request_ids import REQUEST_ID
 from tests.support.api_client import Client
 from tests.support.functions import same_logging
+from tests.support.paths import HANDLERS
 
-from ..benchmarks.runtime import HANDLERS
 from ..relay.serving import RelayServer
 from ..relay.upstream import UpstreamServer, wait_until
 

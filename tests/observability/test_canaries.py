@@ -21,9 +21,10 @@ import boto3
 from moto import mock_aws
 
 from derender.telemetry.observer import Observer
+from tests.support.api_client import CHAT
 from tests.support.functions import load_function
+from tests.support.lambda_emulator import Runtime, http_event
 
-from ..benchmarks.runtime import CHAT, Runtime, http_event
 from ..relay.serving import END, RELAY, chunks_of, generate_request, qwen3
 from ..relay.upstream import GENERATE, Break, Reply, answer, sse, stream
 from .conftest import client, relay_script

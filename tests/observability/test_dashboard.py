@@ -23,10 +23,11 @@ from moto import mock_aws
 from derender.telemetry.metrics import METRICS, NAMESPACE
 from derender.telemetry.tally import Tally
 from derender.vocabulary import dump
-from tests.support.paths import BUNDLED
+from tests.support.api_client import CHAT
+from tests.support.lambda_emulator import Runtime, http_event
+from tests.support.paths import BUNDLED, HANDLERS
 from tests.support.vocabularies import manifest
 
-from ..benchmarks.runtime import CHAT, HANDLERS, Runtime, http_event
 from ..relay.serving import PROMPT, RELAY, chunks_of, generate_request
 from ..relay.upstream import UpstreamServer, stream
 from .aws_metrics import AWS_METRICS

@@ -21,9 +21,10 @@ from derender.telemetry.request_ids import REQUEST_ID
 from derender.telemetry.tally import Tally
 from lambda_runtime.invocation import begin_invocation
 from lambda_runtime.web_adapter import WebAdapter
+from tests.support.api_client import CHAT
 from tests.support.functions import started
+from tests.support.lambda_emulator import Runtime, http_event
 
-from ..benchmarks.runtime import CHAT, Runtime, http_event
 from .conftest import generated
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def test_a_level_that_there_is_not() -> None:
 
 def test_a_bad_level_stops_the_start_with_one_line() -> None:
     with Runtime(environment={"DERENDER_LOG_LEVEL": "loud"}) as function:
-        with pytest.raises(RuntimeError, match="does not answer"):
+        with pytest.raises(RuntimeError, match="did not answer"):
             function.invoke(http_event(CHAT, "{}"))
         logs = function.logs
     assert logs.count("derender: DERENDER_LOG_LEVEL must be one of DEBUG") == 1

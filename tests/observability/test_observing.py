@@ -17,8 +17,8 @@ from derender.http.observation import ObservationMiddleware
 from derender.http.request_id import RequestIdMiddleware
 from derender.telemetry.observation import CLIENT_LEFT, OTHER
 from derender.telemetry.request_ids import REQUEST_ID
+from tests.support.api_client import CHAT
 
-from ..benchmarks.runtime import CHAT
 from ..relay.serving import END, qwen3
 from .conftest import client, generated
 

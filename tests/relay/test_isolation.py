@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.support.leaks import CANARY, MESSAGE, SECRETS, faulty_functions, leaks
+from tests.support.paths import HANDLERS
 
-from ..benchmarks.runtime import HANDLERS
 from .serving import CHAT, COMPLETIONS, END, RELAY, RelayServer, chunks_of, generate_request, response_of, usage
 from .upstream import RENDER_CHAT, RENDER_COMPLETIONS, Break, Reply, answer, sse, stream
 

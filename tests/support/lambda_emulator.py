@@ -1,6 +1,7 @@
-"""A function under AWS's own runtime: the runtime interface emulator starts it and passes it events.
+"""A function under AWS's own runtime, and the events that it receives.
 
-The emulator is the one that the SAM CLI carries; the runtime client is `awslambdaric`, as on Lambda.
+The runtime interface emulator, which comes with the SAM CLI, starts the function and passes it events. The
+runtime client is `awslambdaric`, as on Lambda.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from .api_client import CHAT
+from .paths import HANDLERS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["CHAT", "HANDLERS", "Runtime", "http_event"]
-
-HANDLERS: Final = Path(__file__).parents[2] / "handlers"
-CHAT: Final = "/v1/chat/completions/derender"
+__all__ = ["Runtime", "http_event"]
 
 INVOCATIONS: Final = "/2015-03-31/functions/function/invocations"
 ARCHITECTURES: Final = {"aarch64": "arm64", "arm64": "arm64", "x86_64": "x86_64"}
@@ -36,13 +37,13 @@ STOP_SECONDS: Final = 5
 
 
 class Runtime:
-    """A running function; a context manager. Its runtime starts at the first event, as on a cold start.
+    """A running function, as a context manager. Its runtime starts with the first event, as on a cold start.
 
     Args:
-        task: Folder of the function's code, as in /var/task.
+        task: Folder of the function's code, as /var/task on Lambda.
         handler: Module and function.
-        environment: The function's variables. Nothing else of this process's environment is passed on.
-        python: The interpreter; it needs `awslambdaric`.
+        environment: The function's environment variables. It inherits none of this process's.
+        python: The interpreter. It needs `awslambdaric`.
     """
 
     def __init__(
@@ -99,30 +100,30 @@ class Runtime:
             self._emulator.kill()
             self._emulator.wait()
         for pid in runtimes:
-            # The emulator gives its runtime a process group of its own; it rarely outlives the emulator.
+            # The runtime has a process group of its own and rarely outlives the emulator.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._log.close()
 
     @property
     def logs(self) -> str:
-        """What the emulator and the function have written so far."""
+        """The output of the emulator and the function so far."""
         return os.pread(self._log.fileno(), 1 << 24, 0).decode(errors="replace")
 
     @property
     def pid(self) -> int:
-        """The process that runs the function; there is one after the first event."""
+        """The process that runs the function. It exists after the first event."""
         (pid,) = _children(self._emulator.pid)
         return pid
 
     def invoke(self, event: object) -> Any:
-        """Send an event and wait for what the function returns, or for the error that the runtime reports."""
+        """Send an event and return what the function returns, or the error that the runtime reports."""
         connection = HTTPConnection("127.0.0.1", self._port, timeout=INVOKE_SECONDS)
         try:
             connection.request("POST", INVOCATIONS, json.dumps(event))
             return json.loads(connection.getresponse().read())
         except (OSError, HTTPException, ValueError) as error:
-            raise RuntimeError(f"the function does not answer: {error!r}\n{self.logs}") from error
+            raise RuntimeError(f"the function did not answer: {error!r}\n{self.logs}") from error
         finally:
             connection.close()
 
@@ -132,22 +133,22 @@ class Runtime:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
                 return
             time.sleep(0.002)
-        raise RuntimeError(f"the runtime interface emulator does not start\n{self.logs}")
+        raise RuntimeError(f"the runtime interface emulator did not start\n{self.logs}")
 
 
 def emulator() -> Path:
-    """The runtime interface emulator for this machine.
+    """Return the path of the runtime interface emulator for this machine.
 
     Raises:
-        RuntimeError: It is not installed.
+        RuntimeError: The emulator is not installed.
     """
     spec = importlib.util.find_spec("samcli")
     if spec is None or spec.origin is None:
-        raise RuntimeError("aws-sam-cli, which carries the runtime interface emulator, is not installed")
+        raise RuntimeError("aws-sam-cli, which contains the runtime interface emulator, is not installed")
     name = f"aws-lambda-rie-{ARCHITECTURES.get(platform.machine(), platform.machine())}"
     path = Path(spec.origin).parent / "local" / "rapid" / name
     if not path.is_file():
-        raise RuntimeError(f"aws-sam-cli carries no {name}")
+        raise RuntimeError(f"aws-sam-cli contains no {name}")
     return path
 
 
@@ -159,7 +160,7 @@ def http_event(
     headers: Mapping[str, str] | None = None,
     base64: bool = False,
 ) -> dict[str, Any]:
-    """What an HTTP API sends (payload format 2.0) for its $default route."""
+    """Return the event that an HTTP API sends for its $default route (payload format 2.0)."""
     domain = "a1b2c3d4e5.execute-api.eu-central-1.amazonaws.com"
     event: dict[str, Any] = {
         "version": "2.0",
@@ -214,6 +215,6 @@ def _free_ports(count: int) -> list[int]:
 def _children(parent: int) -> Iterator[int]:
     for status in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            # Its name, which may hold anything, stands in parentheses before its state and its parent.
+            # The process name comes first, in parentheses, and may contain anything.
             if int(status.read_text().rpartition(")")[2].split()[1]) == parent:
                 yield int(status.parent.name)
