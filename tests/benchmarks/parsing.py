@@ -12,9 +12,10 @@ from mangum import Mangum
 from tokenizers import Tokenizer
 
 from derender.decoding import detokenizer
+from derender.decoding.pieces import read_pieces
 from derender.http.app import create_app
 from derender.models.layer import load_models
-from derender.parsing import dump_state, finish, parse, read_pieces, start
+from derender.parsing import dump_state, finish, offered_tools, parse, start
 from derender.settings import Settings
 from tests.benchmarks.table import TOKENS, Row, in_turns
 from tests.support.api_client import CHAT
@@ -102,7 +103,7 @@ def _model(environment: dict[str, str]) -> ServedModel:
 def _parser(*, whole_calls: bool) -> tuple[ServedModel, Parser]:
     model = _model({})
     assert model.parsers
-    return model, model.parsers.for_request(tools=TOOLS, whole_calls=whole_calls)
+    return model, model.parsers.for_request(offered_tools(TOOLS), whole_calls=whole_calls)
 
 
 def _outputs(encode: Callable[[str], list[int]]) -> dict[str, list[int]]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from derender.parsing.names import REASONING_PARSERS, TOOL_CALL_PARSERS
+from derender.parsing.registry import REASONING_PARSERS, TOOL_CALL_PARSERS
 from layer_compiler.building.layer import compile_layer
 from layer_compiler.building.models_file import Model
 from layer_compiler.inference import Evidence, Inference, infer, infer_parsers, read_evidence

@@ -202,7 +202,7 @@ def test_where_one_model_fails_nothing_is_written(
 ) -> None:
     path = listed(TINY + SPM + "tool_call_parser = 'openai'\nreasoning_parser = 'qwen3'\n")
     assert build(path, tmp_path / "out") == 1
-    assert "org/spm: openai reads whole messages" in capsys.readouterr().err
+    assert "org/spm: openai parses whole messages" in capsys.readouterr().err
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -211,7 +211,7 @@ def test_what_fails_in_a_list_of_one_names_the_list_and_the_model(
 ) -> None:
     path = listed(SPM + "tool_call_parser = 'openai'\nreasoning_parser = 'qwen3'\n")
     assert build(path, tmp_path / "out") == 1
-    assert f"derender: {path}: org/spm: openai reads whole messages" in capsys.readouterr().err
+    assert f"derender: {path}: org/spm: openai parses whole messages" in capsys.readouterr().err
 
 
 def test_a_folder_with_other_vocabularies_is_left_alone(

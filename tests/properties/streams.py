@@ -9,18 +9,11 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from derender.decoding import detokenizer
+from derender.decoding.output import OutputState
+from derender.decoding.pieces import read_pieces
 from derender.models.model import StateSeal
-from derender.parsing import (
-    CallArguments,
-    CallStart,
-    Content,
-    Reasoning,
-    finish,
-    parse,
-    read_pieces,
-    start,
-)
-from derender.streaming.sealing import open_state, seal_state
+from derender.parsing import CallArguments, CallStart, Content, Reasoning, finish, parse, start
+from derender.streaming.seal import open_state, seal_state
 from derender.streaming.state import ChoiceState, GenerationState
 from tests.conformance.vocabularies import vocabulary
 
@@ -135,7 +128,7 @@ class Stream:
         self.vocabulary, self.parser = vocabulary, parser
         self.decoding: DetokenizerState = detokenizer.start(vocabulary, prompt, skip_special_tokens=False)
         self.state: ParserState = start(parser, prompt)
-        self.beginning = ChoiceState(self.decoding, self.state)
+        self.beginning = ChoiceState(OutputState(self.decoding), self.state)
         self.seal = StateSeal(model=2**32 - 1, size=vocabulary.manifest.size, keys=(b"key",))
         self.events: list[Event] = []
         self.size = 0
@@ -146,7 +139,7 @@ class Stream:
         pieces, self.decoding = read_pieces(self.vocabulary, self.parser.markers, self.decoding, ids)
         events, state = parse(self.parser, self.state, pieces)
         self.events += events
-        choice = ChoiceState(self.decoding, state)
+        choice = ChoiceState(OutputState(self.decoding), state)
         generation = GenerationState(
             "chatcmpl-0123456789abcdef", 1_795_967_522, self.beginning, choices={0: choice}
         )

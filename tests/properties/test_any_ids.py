@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from derender.parsing import REASONING_PARSERS, TOOL_CALL_PARSERS, ParserError, load_parsers
+from derender.parsing import AUTO, REASONING_PARSERS, TOOL_CALL_PARSERS, ParserError, load_parsers
 from tests.conformance.vocabularies import vocabulary
+from tests.support.parsers import request_parser
 
 from .examples import tried
 from .outputs import FAMILIES, Family, outputs
@@ -116,12 +117,13 @@ def test_anything_is_read(tools: str | None, data: st.DataObject) -> None:
     if parsers is None:
         reject()
     choice = data.draw(st.sampled_from(CHOICES))
-    ids = data.draw(any_ids(family, sorted(parsers.grammar("").markers)))
+    ids = data.draw(any_ids(family, sorted(parsers.grammar(AUTO).markers)))
     sizes = data.draw(st.lists(st.integers(0, 9), max_size=12))
     prompt = prompt_ids(family, data.draw(st.sampled_from((None, family.prompt))))
     cut = data.draw(st.booleans())
     for whole_calls in (True, False):
-        parser = parsers.for_request(
+        parser = request_parser(
+            parsers,
             tools=TOOLS,
             tool_choice=choice,
             parallel_tool_calls=data.draw(st.booleans()),
@@ -151,8 +153,8 @@ def is_object(arguments: str) -> bool:
 def test_where_no_calls_are_wanted_there_are_none(family: Family, data: st.DataObject) -> None:
     """Their text is content, without the markers."""
     output = data.draw(outputs(family, noisy=False))
-    parser = family.parsers().for_request(
-        **{**output.request, "tool_choice": "none"}, whole_calls=data.draw(st.booleans())
+    parser = request_parser(
+        family.parsers(), **{**output.request, "tool_choice": "none"}, whole_calls=data.draw(st.booleans())
     )
     ids = ids_of(family, output, 12)
     prompt = prompt_ids(family, output.prompt)

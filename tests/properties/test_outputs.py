@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.vocabularies import vocabulary
+from tests.support.parsers import request_parser
 
 from .examples import tried
 from .outputs import FAMILIES, Family, outputs
@@ -38,7 +39,9 @@ def parsed(
 
 
 def parser_of(family: Family, output: Output, *, whole_calls: bool, parallel: bool = True) -> Parser:
-    return family.parsers().for_request(**output.request, whole_calls=whole_calls, parallel_tool_calls=parallel)
+    return request_parser(
+        family.parsers(), **output.request, whole_calls=whole_calls, parallel_tool_calls=parallel
+    )
 
 
 @families

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from derender.decoding.pieces import read_pieces
 from derender.errors import BadRequest
-from derender.parsing import dump_state, finish, load_state, parse, read_pieces
+from derender.parsing import dump_state, finish, load_state, parse
 from tests.conformance.vocabularies import vocabulary
 from tests.support.json_mutations import mutated, places, replaced
+from tests.support.parsers import request_parser
 
 from .examples import tried
 from .outputs import FAMILIES, Call, Family, outputs, written
@@ -124,7 +126,7 @@ PARTS: Final[dict[str, st.SearchStrategy[Any]]] = {
 
 
 def parser_of(family: Family, output: Output, *, whole_calls: bool) -> Parser:
-    return family.parsers().for_request(**output.request, whole_calls=whole_calls)
+    return request_parser(family.parsers(), **output.request, whole_calls=whole_calls)
 
 
 @st.composite
@@ -238,7 +240,7 @@ DIGITS: Final = "".join(random.Random(2).choices("123456789", k=6_000))
 def test_what_has_to_be_kept_makes_a_state_large(call: str) -> None:
     """What may still be no call, or has no name yet, can't be given."""
     (family,) = (each for each in FAMILIES if each.name == "hermes")
-    parser = family.parsers().for_request(tools=[{"function": {"name": "f"}}])
+    parser = request_parser(family.parsers(), tools=[{"function": {"name": "f"}}])
     stream = Stream(vocabulary(family.vocabulary), parser)
     stream.feed(encode(family, family.marked("<tool_call>") + call, 12))
     assert stream.size > MOST_BYTES

@@ -190,7 +190,7 @@ def test_inspects_the_bundled_layer(capsys: pytest.CaptureFixture[str]) -> None:
                 *("layer", "build", "{folder}", "--name", "a", "--out", "{out}"),
                 *("--tool-call-parser", "openai", "--reasoning-parser", "qwen3"),
             ],
-            "openai reads whole messages",
+            "openai parses whole messages",
         ),
         (["layer", "build", "{folder}", "--name", "../a", "--out", "{out}"], "name"),
         (["layer", "build", "{folder}", "--name", "a", "--out", "{file}"], "can't be written"),

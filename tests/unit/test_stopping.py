@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from derender.decoding.stopping import cut_stop_string, drop_stop_token, stop_strings
+from derender.answers.choices import stop_rule
+from derender.decoding.stop import StopRule, cut_stop_string
 from derender.protocol.derender import ClientRequest
 from tests.support.api_client import generated
 from tests.support.vocabularies import B, manifest
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 EOS, OTHER, PAD, HELLO = int(B.EOS), int(B.OTHER_EOS), int(B.PAD), int(B.HELLO)
 ABOUT: Final = manifest(eos_token_id=EOS, stop_token_ids=(EOS, OTHER), special_token_ids=(EOS, OTHER, PAD))
+RULE: Final = stop_rule(ClientRequest(), ABOUT, reported=True)
 HELLO_WORLD: Final = [HELLO, int(B.COMMA), int(B.WORLD), int(B.BANG)]
 """Decodes to "Hello, world!"."""
 
@@ -70,23 +72,25 @@ def test_the_token_that_stopped_is_left_out(
 ) -> None:
     asked = {name: list(value) if name == "stop_token_ids" else value for name, value in asked.items()}
     client = ClientRequest(include_stop_str_in_output=include, **asked)
-    token_ids, found = drop_stop_token([65, 66, last], finish, reason, client, ABOUT)
+    rule = stop_rule(client, ABOUT, reported=True)
+    token_ids, found = rule.drop_stop_token([65, 66, last], finish, reason)
     assert list(token_ids) == ([65, 66] if dropped and not include else [65, 66, last])
     assert found == reported
 
 
 def test_only_the_last_id_can_be_the_stop_token() -> None:
-    assert drop_stop_token([EOS, 65], "stop", None, ClientRequest(), ABOUT) == ([EOS, 65], None)
-    assert drop_stop_token([EOS, EOS], "stop", None, ClientRequest(), ABOUT) == ([EOS], None)
+    assert RULE.drop_stop_token([EOS, 65], "stop", None) == ([EOS, 65], None)
+    assert RULE.drop_stop_token([EOS, EOS], "stop", None) == ([EOS], None)
 
 
 def test_no_ids_have_no_stop_token() -> None:
-    assert drop_stop_token([], "stop", None, ClientRequest(), ABOUT) == ([], None)
+    assert RULE.drop_stop_token([], "stop", None) == ([], None)
 
 
 def test_a_model_without_eos_stops_at_none() -> None:
     about = manifest(eos_token_id=None, stop_token_ids=())
-    assert drop_stop_token([EOS], "stop", None, ClientRequest(), about) == ([EOS], None)
+    rule = stop_rule(ClientRequest(), about, reported=True)
+    assert rule.drop_stop_token([EOS], "stop", None) == ([EOS], None)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,19 @@ def test_a_model_without_eos_stops_at_none() -> None:
 def test_stop_strings_are_looked_for_where_one_may_have_stopped_it(
     finish: str | None, reason: int | str | None, expected: tuple[str, ...]
 ) -> None:
-    assert tuple(stop_strings(finish, reason, ClientRequest(stop=["a", "b"]))) == expected
+    assert tuple(StopRule(("a", "b")).strings_to_find(finish, reason)) == expected
+
+
+@pytest.mark.parametrize("finish", ["stop", "length", "abort", None])
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [(None, ("a", "b")), (7, ("a", "b")), ("a", ("a", "b")), ("END", ("a", "b", "END")), ("", ("a", "b"))],
+)
+def test_all_stop_strings_are_looked_for_if_the_generate_server_reports_none(
+    finish: str | None, reason: int | str | None, expected: tuple[str, ...]
+) -> None:
+    rule = StopRule(("a", "b"), reported=False)
+    assert tuple(rule.strings_to_find(finish, reason)) == expected
 
 
 @pytest.mark.parametrize(

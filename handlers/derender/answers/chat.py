@@ -1,4 +1,4 @@
-"""A generate response → a chat completion."""
+"""Derender a complete generation into a chat completion."""
 
 from __future__ import annotations
 
@@ -6,71 +6,100 @@ from typing import TYPE_CHECKING
 
 from derender.logprobs.entries import read_columns
 from derender.protocol.limits import check_prompt_token_ids, check_response
-from derender.protocol.openai import CallingMessage, ChatChoice, ChatCompletion, ChatMessage
+from derender.protocol.openai import (
+    CallingMessage,
+    ChatChoice,
+    ChatCompletion,
+    ChatMessage,
+    FunctionCall,
+    ToolCall,
+)
 
-from .choices import decode_choices, prompt_ids, usage
-from .message import check_chat_request, finish_reason, parse_message, request_parser
+from .choices import Prompt, decode_choices, output_decoder, resolve_prompt, usage
+from .message import NewCall, read_chat_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from derender.models.model import ServedModel
     from derender.protocol.derender import ChatDerenderRequest
+    from derender.protocol.generate import GenerateResponse
 
-__all__ = ["derender_chat"]
+    from .choices import DecodedChoice
+    from .message import ChatOptions, MessageParser
+
+__all__ = ["chat_completion", "derender_chat"]
 
 
-def derender_chat(
-    request: ChatDerenderRequest, model: ServedModel, name: str, created: int, *, unseen_stops: bool = False
-) -> ChatCompletion:
+def derender_chat(request: ChatDerenderRequest, model: ServedModel, name: str, created: int) -> ChatCompletion:
     """Derender a complete generation for a chat client.
 
     Args:
         request: The generate response and the client's request.
-        model: The model served.
+        model: The model.
         name: The name to answer with.
         created: Unix time in seconds, for the response.
-        unseen_stops: Whether the engine could not see stop strings (`decode_choices`).
 
     Raises:
         DerenderError: The request can't be answered.
     """
-    parsers = model.parsers
-    client = check_chat_request("chat_request", request.chat_request, parsers)
-    response = request.generate_response
+    options = read_chat_options("chat_request", request.chat_request, model.parsers, whole_calls=True)
+    prompt = Prompt(request.prompt_token_ids, request.prompt_tokens or 0)
+    return chat_completion(model, options, request.generate_response, prompt, name=name, created=created)
+
+
+def chat_completion(
+    model: ServedModel,
+    options: ChatOptions,
+    response: GenerateResponse,
+    prompt: Prompt,
+    *,
+    name: str,
+    created: int,
+    stops_reported: bool = True,
+) -> ChatCompletion:
+    """Write a complete generation as a chat completion.
+
+    Args:
+        model: The model.
+        options: The client's request, read with `whole_calls`.
+        response: The generate response.
+        prompt: The prompt, as far as it is known.
+        name: The name to answer with.
+        created: Unix time in seconds, for the response.
+        stops_reported: Whether the generate server finds and reports stop strings (`output_decoder`).
+
+    Raises:
+        DerenderError: The generate response is out of bounds.
+    """
+    client, messages = options
     check_response("generate_response", response, model.limits)
-    check_prompt_token_ids("prompt_token_ids", request.prompt_token_ids, model.limits)
+    check_prompt_token_ids("prompt_token_ids", prompt.token_ids, model.limits)
     columns = read_columns(
         "generate_response", response.choices, client.candidates, model.limits.vocabulary_size
     )
 
-    parser = parsers and request_parser(parsers, client)
-    decoded = decode_choices(
-        model.vocabulary,
-        response,
-        request.prompt_token_ids,
-        client,
-        parser.grammar if parser else None,
-        unseen_stops=unseen_stops,
-    )
-    prompt = prompt_ids(request.prompt_token_ids, response)
+    decoder = output_decoder(model.vocabulary, client, messages.parser, stops_reported=stops_reported)
+    prompt_token_ids = resolve_prompt(prompt.token_ids, response)
+    decoded = decode_choices(decoder, response, prompt_token_ids)
     choices: list[ChatChoice] = []
     for choice, entries in zip(decoded, columns, strict=True):
         generated = choice.generated
-        if parsers and parser:
-            message = parse_message(parsers, parser, choice, prompt, client, response.request_id)
-        else:
-            message = ChatMessage(content=choice.text)
-        # Log probabilities and ids would give the reasoning away.
-        hidden = parser is not None and not client.include_reasoning
+        message = _message(messages, choice, prompt_token_ids, response.request_id)
         choices.append(
             ChatChoice(
                 index=generated.index,
                 message=message,
-                logprobs=model.logprobs.chat(entries) if generated.logprobs and not hidden else None,
-                finish_reason=finish_reason(
-                    choice.finish_reason, client, calls=isinstance(message, CallingMessage)
+                logprobs=model.logprobs.chat(entries)
+                if generated.logprobs and not messages.hides_tokens
+                else None,
+                finish_reason=messages.finish_reason(
+                    choice.finish_reason, calls=isinstance(message, CallingMessage)
                 ),
                 stop_reason=choice.stop_reason,
-                token_ids=generated.token_ids if client.return_token_ids and not hidden else None,
+                token_ids=generated.token_ids
+                if client.return_token_ids and not messages.hides_tokens
+                else None,
                 routed_experts=generated.routed_experts,
                 weight_versions=generated.weight_versions,
             )
@@ -80,10 +109,36 @@ def derender_chat(
         created=created,
         model=name,
         choices=choices,
-        usage=usage(request.prompt_tokens or 0, [response]),
+        usage=usage(prompt.tokens, [response]),
         prompt_logprobs=model.logprobs.prompt(response.prompt_logprobs),
         prompt_token_ids=response.prompt_token_ids if client.return_token_ids else None,
         kv_transfer_params=response.kv_transfer_params,
         ec_transfer_params=response.ec_transfer_params,
         metrics=response.metrics,
     )
+
+
+def _message(
+    messages: MessageParser, choice: DecodedChoice, prompt_token_ids: Sequence[int] | None, request_id: str
+) -> ChatMessage:
+    if messages.parser is None:
+        return ChatMessage(content=choice.text)
+    message, _ = messages.parse(
+        messages.start(prompt_token_ids),
+        choice.pieces,
+        ended=True,
+        finish_reason=choice.finish_reason,
+        request_id=request_id,
+        choice=choice.generated.index,
+    )
+    content, reasoning = message.content or None, message.reasoning or None
+    calls = [
+        ToolCall(id=call.id, function=FunctionCall(name=call.name, arguments=call.arguments))
+        for call in message.calls
+        if isinstance(call, NewCall)
+    ]
+    if not calls:
+        return ChatMessage(content=content, reasoning=reasoning)
+    if messages.tool_choice.is_forced:
+        content = content or ""
+    return CallingMessage(content=content, reasoning=reasoning, tool_calls=calls)

@@ -1,29 +1,41 @@
-"""The choices of a generate response → their texts and why they ended; what chat and completions share."""
+"""The choices of a complete generation, decoded: what chat and text completions share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from derender.decoding.detokenizer import detokenize, held_text, start
-from derender.decoding.stopping import cut_stop_string, drop_stop_token, stop_strings
-from derender.parsing.engine.pieces import cut_pieces, piece_text, read_pieces
+from derender.decoding.output import OutputDecoder
+from derender.decoding.stop import StopRule
 from derender.protocol.openai import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from derender.decoding.detokenizer import DetokenizerState
-    from derender.decoding.stopping import StopReason
-    from derender.parsing.engine.grammar import Grammar
-    from derender.parsing.engine.pieces import Piece
+    from derender.decoding.pieces import Piece
+    from derender.decoding.stop import StopReason
+    from derender.parsing import Parser
     from derender.protocol.derender import ClientRequest
     from derender.protocol.generate import GenerateChoice, GenerateChunk, GenerateResponse
-    from derender.vocabulary import Vocabulary
+    from derender.vocabulary import Manifest, Vocabulary
 
-    Read = Callable[[DetokenizerState, Sequence[int]], tuple[list[Piece], DetokenizerState]]
-    """Decodes ids, as the next of an output."""
+__all__ = [
+    "DecodedChoice",
+    "Prompt",
+    "decode_choices",
+    "output_decoder",
+    "resolve_prompt",
+    "stop_rule",
+    "usage",
+]
 
-__all__ = ["DecodedChoice", "Read", "decode_choices", "prompt_ids", "reader", "usage"]
+
+class Prompt(NamedTuple):
+    """The prompt of a generation, as far as it is known."""
+
+    token_ids: Sequence[int] | None
+    """Its ids or the last few of them."""
+    tokens: int
+    """Its length, for `usage`."""
 
 
 class DecodedChoice(NamedTuple):
@@ -31,124 +43,81 @@ class DecodedChoice(NamedTuple):
 
     generated: GenerateChoice
     pieces: Sequence[Piece]
-    """Its text, and the markers in it where a parser looks for them."""
+    """Text and, for a parser, markers."""
     finish_reason: str | None
     stop_reason: StopReason
 
     @property
     def text(self) -> str:
-        """Its text, where no markers are looked for."""
+        """The text of an output without markers."""
         return "".join(map(str, self.pieces))
 
 
-def prompt_ids(
-    given: Sequence[int] | None, generated: GenerateResponse | GenerateChunk
-) -> Sequence[int] | None:
-    """The prompt as the request gives it, or else as the generate server does."""
-    return generated.prompt_token_ids if given is None else given
+def stop_rule(client: ClientRequest, manifest: Manifest, *, reported: bool) -> StopRule:
+    """Return what ends the outputs for a client's request.
+
+    Args:
+        client: The client's request.
+        manifest: The manifest of the model's vocabulary.
+        reported: Whether the generate server reports stop strings (`StopRule`).
+    """
+    stop_token_ids = () if client.ignore_eos else manifest.stop_token_ids
+    return StopRule(
+        strings=client.stop,
+        token_ids=frozenset((*client.stop_token_ids, *stop_token_ids)),
+        eos_token_id=None if client.ignore_eos else manifest.eos_token_id,
+        include=client.include_stop_str_in_output,
+        min_tokens=client.min_tokens,
+        reported=reported,
+    )
+
+
+def output_decoder(
+    vocabulary: Vocabulary, client: ClientRequest, parser: Parser | None, *, stops_reported: bool
+) -> OutputDecoder:
+    """Return the decoder of the outputs for a client's request.
+
+    Args:
+        vocabulary: The model's vocabulary.
+        client: The client's request.
+        parser: The parser of the outputs, for its markers.
+        stops_reported: Whether the generate server finds stop strings and reports the one that ended a
+            generation. If not, an output ends at the first one, whatever ended the generation.
+    """
+    stop = stop_rule(client, vocabulary.manifest, reported=stops_reported)
+    skip = client.skip_special_tokens
+    if parser is None:
+        return OutputDecoder(vocabulary, stop, skip)
+    return OutputDecoder(vocabulary, stop, skip, parser.markers, parser.grammar.uncut)
 
 
 def decode_choices(
-    vocabulary: Vocabulary,
-    response: GenerateResponse,
-    prompt_token_ids: Sequence[int] | None,
-    client: ClientRequest,
-    grammar: Grammar | None = None,
-    *,
-    unseen_stops: bool = False,
+    decoder: OutputDecoder, response: GenerateResponse, prompt_token_ids: Sequence[int] | None
 ) -> list[DecodedChoice]:
-    """Decode complete generations, each up to where it was stopped.
+    """Decode the choices of a generate response.
 
     Args:
-        vocabulary: The model's.
+        decoder: The decoder for the client's request.
         response: The generate response, checked.
-        prompt_token_ids: The prompt, or a suffix of it; the response's own where there is none.
-        client: What the client asked.
-        grammar: What parses them, for the markers that it looks for.
-        unseen_stops: Whether the engine could not see stop strings: a text ends at one whatever ended the
-            generation.
+        prompt_token_ids: The prompt or a suffix of it, if known. All choices continue it.
     """
-    prompt = prompt_ids(prompt_token_ids, response)
-    # All choices continue the same prompt.
-    state = start(vocabulary, prompt, skip_special_tokens=client.skip_special_tokens)
-
-    read = reader(vocabulary, client, grammar)
-    if grammar and grammar.uncut:
-        return [_decode_uncut(vocabulary, state, choice, client, read) for choice in response.choices]
-    return [
-        _decode(vocabulary, state, choice, client, read, unseen_stops=unseen_stops)
-        for choice in response.choices
-    ]
+    state = decoder.start(prompt_token_ids)
+    decoded = []
+    for choice in response.choices:
+        output = decoder.decode(state, choice.token_ids or [], choice.finish_reason, choice.stop_reason)
+        decoded.append(DecodedChoice(choice, output.pieces, output.finish_reason, output.stop_reason))
+    return decoded
 
 
-def reader(vocabulary: Vocabulary, client: ClientRequest, grammar: Grammar | None) -> Read:
-    """What decodes the ids of outputs: to text, or to the pieces that a parser reads."""
-    skip = client.skip_special_tokens
-    if grammar is not None:
-        markers = grammar.markers
-        return lambda state, token_ids: read_pieces(
-            vocabulary, markers, state, token_ids, skip_special_tokens=skip
-        )
-
-    def read(state: DetokenizerState, token_ids: Sequence[int]) -> tuple[list[Piece], DetokenizerState]:
-        text, state = detokenize(vocabulary, state, token_ids, skip_special_tokens=skip)
-        return [text], state
-
-    return read
-
-
-def _decode(
-    vocabulary: Vocabulary,
-    state: DetokenizerState,
-    choice: GenerateChoice,
-    client: ClientRequest,
-    read: Read,
-    *,
-    unseen_stops: bool = False,
-) -> DecodedChoice:
-    visible, stop_reason = drop_stop_token(
-        choice.token_ids or [], choice.finish_reason, choice.stop_reason, client, vocabulary.manifest
-    )
-    finish_reason = choice.finish_reason
-    strings = stop_strings(finish_reason, choice.stop_reason, client)
-    if unseen_stops and not isinstance(choice.stop_reason, str):
-        strings = client.stop
-    exempt: list[Piece] = []
-    if strings and client.min_tokens:
-        exempt, state = read(state, visible[: client.min_tokens])
-        visible = visible[client.min_tokens :]
-    rest, _ = read(state, visible)
-    pieces = exempt + rest
-    if strings:
-        text, found = cut_stop_string(
-            piece_text(vocabulary, pieces),
-            len(piece_text(vocabulary, exempt)),
-            strings,
-            include=client.include_stop_str_in_output,
-        )
-        if found:
-            pieces = cut_pieces(vocabulary, pieces, len(text))
-            finish_reason, stop_reason = "stop", found
-    return DecodedChoice(choice, pieces, finish_reason, stop_reason)
-
-
-def _decode_uncut(
-    vocabulary: Vocabulary, state: DetokenizerState, choice: GenerateChoice, client: ClientRequest, read: Read
-) -> DecodedChoice:
-    """As it was generated; only the stop reason is that of the text that was stopped."""
-    stopped = _decode(vocabulary, state, choice, client, read)
-    token_ids: Sequence[int] = choice.token_ids or []
-    visible, _ = drop_stop_token(
-        token_ids, choice.finish_reason, choice.stop_reason, client, vocabulary.manifest
-    )
-    # A control token that ended it is no text.
-    ended = len(visible) < len(token_ids) and token_ids[-1] in vocabulary.special
-    pieces, state = read(state, visible if ended else token_ids)
-    return stopped._replace(pieces=[*pieces, held_text(state)])
+def resolve_prompt(
+    requested: Sequence[int] | None, generated: GenerateResponse | GenerateChunk
+) -> Sequence[int] | None:
+    """Return the prompt's ids: those of the request, or else those that the generate server sent."""
+    return generated.prompt_token_ids if requested is None else requested
 
 
 def usage(prompt_tokens: int, responses: Sequence[GenerateResponse]) -> Usage:
-    """Tokens in and out; the ids received, the stop token included."""
+    """Count tokens in and out. Stop tokens count."""
     completion_tokens = sum(len(choice.token_ids or ()) for each in responses for choice in each.choices)
     return Usage(
         prompt_tokens=prompt_tokens,

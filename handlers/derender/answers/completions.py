@@ -1,4 +1,4 @@
-"""Generate responses → a text completion."""
+"""Derender complete generations into a text completion."""
 
 from __future__ import annotations
 
@@ -16,42 +16,67 @@ from derender.protocol.limits import (
 )
 from derender.protocol.openai import CompletionChoice, TextCompletion
 
-from .choices import decode_choices, usage
+from .choices import Prompt, decode_choices, output_decoder, resolve_prompt, usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from derender.models.model import ServedModel
     from derender.protocol.derender import CompletionDerenderRequest
+    from derender.protocol.generate import GenerateResponse
 
-__all__ = ["derender_completion"]
+__all__ = ["derender_completion", "text_completion"]
 
 T = TypeVar("T")
 
 
 def derender_completion(
-    request: CompletionDerenderRequest,
-    model: ServedModel,
-    name: str,
-    created: int,
-    *,
-    unseen_stops: bool = False,
+    request: CompletionDerenderRequest, model: ServedModel, name: str, created: int
 ) -> TextCompletion:
     """Derender complete generations, one for each prompt, for a completions client.
 
     Args:
         request: The generate responses and the client's request.
-        model: The model served.
+        model: The model.
         name: The name to answer with.
         created: Unix time in seconds, for the response.
-        unseen_stops: Whether the engine could not see stop strings (`decode_choices`).
 
     Raises:
         DerenderError: The request can't be answered.
     """
-    responses, client = request.generate_responses, request.completion_request or CompletionRequest()
-    prompts = _one_each("prompt_token_ids", request.prompt_token_ids, responses) or [None] * len(responses)
-    prompt_tokens = _one_each("prompt_tokens", request.prompt_tokens, responses) or []
+    responses = request.generate_responses
+    token_ids = _one_each("prompt_token_ids", request.prompt_token_ids, responses) or [None] * len(responses)
+    tokens = _one_each("prompt_tokens", request.prompt_tokens, responses) or [0] * len(responses)
+    client = request.completion_request or CompletionRequest()
+    check_client_request("completion_request", client)
+    prompts = [Prompt(*prompt) for prompt in zip(token_ids, tokens, strict=True)]
+    return text_completion(model, client, responses, prompts, name=name, created=created)
+
+
+def text_completion(
+    model: ServedModel,
+    client: CompletionRequest,
+    responses: Sequence[GenerateResponse],
+    prompts: Sequence[Prompt],
+    *,
+    name: str,
+    created: int,
+    stops_reported: bool = True,
+) -> TextCompletion:
+    """Write complete generations, one for each prompt, as a text completion.
+
+    Args:
+        model: The model.
+        client: The client's request, checked.
+        responses: The generate responses.
+        prompts: The prompt of each response, as far as it is known.
+        name: The name to answer with.
+        created: Unix time in seconds, for the response.
+        stops_reported: Whether the generate server finds and reports stop strings (`output_decoder`).
+
+    Raises:
+        DerenderError: A generate response is out of bounds.
+    """
     if not responses:
         raise BadRequest("generate_responses must not be empty", param="generate_responses")
     check_count("generate_responses", len(responses), model.limits)
@@ -59,8 +84,7 @@ def derender_completion(
     for path, response in zip(paths, responses, strict=True):
         check_response(path, response, model.limits)
     for place, prompt in enumerate(prompts):
-        check_prompt_token_ids(f"prompt_token_ids.{place}", prompt, model.limits)
-    check_client_request("completion_request", client)
+        check_prompt_token_ids(f"prompt_token_ids.{place}", prompt.token_ids, model.limits)
     for path, response in zip(paths, responses, strict=True):
         check_repeated(path, response, return_token_ids=client.return_token_ids)
     columns = [
@@ -68,10 +92,11 @@ def derender_completion(
         for path, response in zip(paths, responses, strict=True)
     ]
 
+    decoder = output_decoder(model.vocabulary, client, None, stops_reported=stops_reported)
     choices: list[CompletionChoice] = []
     for response, prompt, each in zip(responses, prompts, columns, strict=True):
         prompt_logprobs = model.logprobs.prompt(response.prompt_logprobs)
-        decoded = decode_choices(model.vocabulary, response, prompt, client, unseen_stops=unseen_stops)
+        decoded = decode_choices(decoder, response, resolve_prompt(prompt.token_ids, response))
         choices += [
             CompletionChoice(
                 index=len(choices) + place,
@@ -92,7 +117,7 @@ def derender_completion(
         created=created,
         model=name,
         choices=choices,
-        usage=usage(sum(prompt_tokens), responses),
+        usage=usage(sum(prompt.tokens for prompt in prompts), responses),
         kv_transfer_params=_agreed(each.kv_transfer_params for each in responses),
         ec_transfer_params=_agreed(each.ec_transfer_params for each in responses),
         metrics=responses[0].metrics if len(responses) == 1 else None,
@@ -108,6 +133,6 @@ def _one_each(name: str, values: Sequence[T] | None, responses: Sequence[object]
 
 
 def _agreed(values: Iterable[Any]) -> Any:
-    """What all responses say, or None where they differ."""
+    """Return the value that all responses have; None if they differ."""
     first, *others = values
     return first if all(value == first for value in others) else None

@@ -1,155 +1,234 @@
-"""A generation's text → the assistant's message: reasoning, content and tool calls."""
+"""Parse a chat output into the assistant's message: reasoning, content and tool calls."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from msgspec import Struct
 
 from derender.errors import BadRequest
 from derender.parsing import (
-    ANY_TOOL,
+    AUTO,
     CallArguments,
     CallStart,
     Content,
     Reasoning,
+    ToolChoice,
+    ToolChoiceError,
     call_id,
-    finish,
-    forced_tool,
+    end,
     offered_tools,
     parse,
+    parse_tool_choice,
     start,
 )
+from derender.parsing.engine.format import Ids
 from derender.protocol.derender import ChatRequest
 from derender.protocol.limits import check_client_request
-from derender.protocol.openai import CallingMessage, ChatMessage, FunctionCall, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from derender.parsing import Parser, Parsers
+    from derender.decoding.pieces import Piece
+    from derender.parsing import Event, Parser, Parsers, ParserState
 
-    from .choices import DecodedChoice
+__all__ = [
+    "PLAIN_TEXT",
+    "ChatOptions",
+    "MessageDelta",
+    "MessageParser",
+    "MoreArguments",
+    "NewCall",
+    "read_chat_options",
+]
 
-__all__ = ["calls_before", "check_chat_request", "finish_reason", "parse_message", "request_parser"]
 
-TOOL_CHOICES: Final = ("none", "auto", "required")
-MOST_NAME: Final = 200
-"""Longest name of a tool that is forced: the pattern for it grows with it. OpenAI's limit is 64."""
+class ChatOptions(NamedTuple):
+    """A chat client's request, checked, and the parser of its messages."""
+
+    client: ChatRequest
+    messages: MessageParser
 
 
-def check_chat_request(path: str, client: ChatRequest | None, parsers: Parsers | None) -> ChatRequest:
-    """The client's request, or what stands for one that is not there.
+class NewCall(Struct, frozen=True):
+    """A tool call that begins."""
+
+    index: int
+    """The call's number in the message, from 0."""
+    id: str
+    name: str
+    arguments: str
+    """The arguments as far as they are known, as JSON text."""
+
+
+class MoreArguments(Struct, frozen=True):
+    """More of the arguments of a call that began earlier."""
+
+    index: int
+    arguments: str
+
+
+class MessageDelta(NamedTuple):
+    """What pieces of an output add to the assistant's message."""
+
+    content: str
+    reasoning: str = ""
+    calls: Sequence[NewCall | MoreArguments] = ()
+    new_calls: int = 0
+    """How many calls begin, without one that the end of the output cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageParser:
+    """Parses the outputs for one chat request.
+
+    Attributes:
+        parser: The parser of the outputs; None if all text is content.
+        ids: The form of tool-call ids.
+        tool_choice: Which tools the model may or must call.
+        include_reasoning: Whether the client wants the reasoning.
+        earlier_calls: Number of tool calls in the conversation. Some models' call ids count on from it.
+    """
+
+    parser: Parser | None = None
+    ids: Ids = Ids.OPENAI
+    tool_choice: ToolChoice = AUTO
+    include_reasoning: bool = True
+    earlier_calls: int = 0
+
+    @property
+    def hides_tokens(self) -> bool:
+        """Whether to leave out logprobs and token ids, which would give hidden reasoning away."""
+        return self.parser is not None and not self.include_reasoning
+
+    def start(self, prompt_token_ids: Sequence[int] | None) -> ParserState | None:
+        """Return the state before an output; None without a parser.
+
+        Args:
+            prompt_token_ids: The prompt or a suffix of it, if known. Its end may open the reasoning.
+        """
+        return None if self.parser is None else start(self.parser, prompt_token_ids)
+
+    def parse(
+        self,
+        state: ParserState | None,
+        pieces: Sequence[Piece],
+        *,
+        ended: bool,
+        finish_reason: str | None,
+        request_id: str,
+        choice: int,
+    ) -> tuple[MessageDelta, ParserState | None]:
+        """Parse more of an output.
+
+        Args:
+            state: The state after what came before.
+            pieces: Text, and the ids of markers.
+            ended: Whether the output ends with these pieces.
+            finish_reason: Why it ended. Any reason but `stop` may have cut a call.
+            request_id: The generation's id. Ids of calls are made from it.
+            choice: The choice's index. Ids of calls are made from it, too.
+
+        Returns:
+            What the pieces add to the message, and the state after them.
+        """
+        if self.parser is None or state is None:
+            return MessageDelta("".join(map(str, pieces))), None
+        events, state = parse(self.parser, state, pieces)
+        cuts_call = False
+        if ended:
+            last, cuts_call = end(self.parser, state, cut=(finish_reason or "stop") != "stop")
+            events += last
+        reasoning = [event.text for event in events if isinstance(event, Reasoning)]
+        starts = {event.index: event for event in events if isinstance(event, CallStart)}
+        return MessageDelta(
+            content="".join([event.text for event in events if isinstance(event, Content)]),
+            reasoning="".join(reasoning) if self.include_reasoning else "",
+            calls=self._calls(events, starts, request_id, choice),
+            new_calls=len(starts) - cuts_call,
+        ), state
+
+    def _calls(
+        self, events: Sequence[Event], starts: Mapping[int, CallStart], request_id: str, choice: int
+    ) -> list[NewCall | MoreArguments]:
+        arguments = dict.fromkeys(starts, "")
+        for event in events:
+            if isinstance(event, CallArguments):
+                arguments[event.index] = arguments.get(event.index, "") + event.text
+        calls: list[NewCall | MoreArguments] = []
+        for index, text in arguments.items():
+            if (start := starts.get(index)) is None:
+                calls.append(MoreArguments(index, text))
+            else:
+                made = call_id(
+                    self.ids, start, request_id=request_id, choice=choice, earlier=self.earlier_calls
+                )
+                calls.append(NewCall(index, made, start.name, text))
+        return calls
+
+    def finish_reason(self, reported: str | None, *, calls: bool) -> str:
+        """Return why a choice finished, as the OpenAI API tells it.
+
+        Args:
+            reported: The generate server's reason.
+            calls: Whether the choice has tool calls.
+        """
+        reason = reported or "stop"
+        return "tool_calls" if reason == "stop" and calls and self.tool_choice.mode != "named" else reason
+
+
+PLAIN_TEXT: Final = MessageParser()
+"""Takes all text as content."""
+
+
+def read_chat_options(
+    path: str, client: ChatRequest | None, parsers: Parsers | None, *, whole_calls: bool
+) -> ChatOptions:
+    """Check a chat client's request and make the parser of its messages.
 
     Args:
-        path: Where it is.
+        path: Path of the client's request, for errors.
         client: The client's request.
         parsers: The model's parsers.
+        whole_calls: Whether to emit a call when it is complete instead of its arguments as they come.
 
     Raises:
-        BadRequest: It is needed, or has too many stop strings, or a tool choice that the tools don't allow.
+        BadRequest: It is missing although there are parsers, or one of its fields is out of bounds.
     """
     if parsers and client is None:
         raise BadRequest(
-            f"{path} is required where a tool-call or reasoning parser is configured: how an output is parsed "
-            "depends on it",
+            f"{path} is required, because a tool-call or reasoning parser is configured",
             param=path,
         )
     client = client or ChatRequest()
     check_client_request(path, client)
-    _check_tool_choice(path, client)
-    return client
-
-
-def _check_tool_choice(path: str, client: ChatRequest) -> None:
-    choice, forced = client.tool_choice, forced_tool(client.tool_choice)
-    if isinstance(choice, str) and choice not in TOOL_CHOICES:
-        raise BadRequest(
-            f"tool_choice may be {', '.join(TOOL_CHOICES)}, or a tool", param=f"{path}.tool_choice"
-        )
-    if isinstance(choice, dict) and not forced:
-        raise BadRequest(
-            'a tool is chosen with {"type": "function", "function": {"name": ...}}', param=f"{path}.tool_choice"
-        )
-    offered = offered_tools(client.tools)
-    if forced and (not offered or forced not in (ANY_TOOL, *offered)):
-        raise BadRequest("tool_choice forces a tool that tools does not have", param=f"{path}.tool_choice")
-    if len(forced) > MOST_NAME:
-        raise BadRequest(f"the tool's name is longer than {MOST_NAME} characters", param=f"{path}.tool_choice")
-
-
-def request_parser(parsers: Parsers, client: ChatRequest, *, whole_calls: bool = True) -> Parser:
-    """The parser of the outputs for a client's request.
-
-    Args:
-        parsers: The model's parsers.
-        client: What the client asked.
-        whole_calls: Whether a call is given once it is complete; else its arguments are given as they come.
-    """
-    return parsers.for_request(
-        tools=client.tools,
-        tool_choice=client.tool_choice,
+    tools = offered_tools(client.tools)
+    try:
+        tool_choice = parse_tool_choice(client.tool_choice)
+    except ToolChoiceError as error:
+        raise BadRequest(str(error), param=f"{path}.tool_choice") from None
+    if tool_choice.is_forced and (not tools or (tool_choice.name and tool_choice.name not in tools)):
+        raise BadRequest("tool_choice requires a tool that is not in tools", param=f"{path}.tool_choice")
+    if parsers is None:
+        return ChatOptions(client, PLAIN_TEXT)
+    parser = parsers.for_request(
+        tools,
+        tool_choice,
         parallel_tool_calls=client.parallel_tool_calls,
         chat_template_kwargs=client.chat_template_kwargs,
         whole_calls=whole_calls,
     )
-
-
-def parse_message(
-    parsers: Parsers,
-    parser: Parser,
-    choice: DecodedChoice,
-    prompt_token_ids: Sequence[int] | None,
-    client: ChatRequest,
-    request_id: str,
-) -> ChatMessage:
-    """Parse a complete generation.
-
-    Args:
-        parsers: The model's parsers.
-        parser: The request's.
-        choice: The generation.
-        prompt_token_ids: The prompt, or a suffix of it, if known.
-        client: What the client asked.
-        request_id: The generate response's, for the ids of calls.
-    """
-    generated = choice.generated
-    events, state = parse(parser, start(parser, prompt_token_ids), choice.pieces)
-    events += finish(parser, state, cut=(choice.finish_reason or "stop") != "stop")
-    content = "".join([event.text for event in events if isinstance(event, Content)])
-    reasoning = "".join([event.text for event in events if isinstance(event, Reasoning)])
-    calls = [event for event in events if isinstance(event, CallStart)]
-    arguments = [event.text for event in events if isinstance(event, CallArguments)]
-    thought = reasoning if reasoning and client.include_reasoning else None
-    if not calls:
-        return ChatMessage(content=content or None, reasoning=thought)
-    earlier = calls_before(client)
-    return CallingMessage(
-        content=content or ("" if forced_tool(client.tool_choice) else None),
-        reasoning=thought,
-        tool_calls=[
-            ToolCall(
-                id=call_id(parsers.ids, call, request_id=request_id, choice=generated.index, earlier=earlier),
-                function=FunctionCall(name=call.name, arguments=text),
-            )
-            for call, text in zip(calls, arguments, strict=True)
-        ],
+    return ChatOptions(
+        client,
+        MessageParser(
+            parser, parsers.ids, tool_choice, client.include_reasoning, _count_calls(client.messages)
+        ),
     )
 
 
-def finish_reason(engine: str | None, client: ChatRequest, *, calls: bool) -> str:
-    """Why a choice ended, as clients are told (protocol/README.md, "Response").
-
-    Args:
-        engine: The engine's reason.
-        client: What the client asked.
-        calls: Whether there are calls in the choice.
-    """
-    reason = engine or "stop"
-    named = forced_tool(client.tool_choice) not in ("", ANY_TOOL)
-    return "tool_calls" if reason == "stop" and calls and not named else reason
-
-
-def calls_before(client: ChatRequest) -> int:
-    """How many calls are in the conversation."""
-    messages = client.messages if isinstance(client.messages, list) else []
-    counts = (message.get("tool_calls") for message in messages if isinstance(message, dict))
-    return sum(len(calls) for calls in counts if isinstance(calls, list))
+def _count_calls(messages: Any) -> int:
+    """Count the tool calls in a conversation, which may be malformed."""
+    conversation = messages if isinstance(messages, list) else []
+    calls = [message.get("tool_calls") for message in conversation if isinstance(message, dict)]
+    return sum(len(each) for each in calls if isinstance(each, list))

@@ -78,11 +78,12 @@ def id_columns(token_ids: Sequence[int]) -> Columns:
 
 def first_columns(columns: Columns, count: int) -> Columns:
     """The first entries of a choice."""
-    end = columns.ends[count - 1] if count else 0
+    ends = columns.ends[:count]
+    end = ends[-1] if ends else 0
     return columns._replace(
         tokens=columns.tokens[:end],
         logprobs=columns.logprobs[:end],
-        ends=columns.ends[:count],
+        ends=ends,
         with_candidates=columns.with_candidates[:count],
     )
 

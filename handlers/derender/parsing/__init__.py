@@ -2,16 +2,16 @@
 
 from .engine.events import CallArguments, CallStart, Content, Event, Reasoning
 from .engine.machine import Parser, end, finish, parse
-from .engine.pieces import read_pieces
 from .engine.prompt import start
 from .engine.state import ParserState
 from .engine.state_json import dump_state, load_state
 from .ids import call_id
-from .names import REASONING_PARSERS, TOOL_CALL_PARSERS
-from .parsers import ANY_TOOL, ParserError, Parsers, forced_tool, load_parsers, offered_tools
+from .parsers import ParserError, Parsers, load_parsers
+from .registry import REASONING_PARSERS, TOOL_CALL_PARSERS
+from .tool_choice import AUTO, ToolChoice, ToolChoiceError, offered_tools, parse_tool_choice
 
 __all__ = [
-    "ANY_TOOL",
+    "AUTO",
     "REASONING_PARSERS",
     "TOOL_CALL_PARSERS",
     "CallArguments",
@@ -23,15 +23,16 @@ __all__ = [
     "ParserState",
     "Parsers",
     "Reasoning",
+    "ToolChoice",
+    "ToolChoiceError",
     "call_id",
     "dump_state",
     "end",
     "finish",
-    "forced_tool",
     "load_parsers",
     "load_state",
     "offered_tools",
     "parse",
-    "read_pieces",
+    "parse_tool_choice",
     "start",
 ]

@@ -91,6 +91,17 @@ class ClientRequest(WireModel):
         """How many candidates the client gets of each position; None for all."""
         return None
 
+    @property
+    def choice_count(self) -> int:
+        """How many choices the client asked for."""
+        return self.n if isinstance(self.n, int) else 1
+
+    @property
+    def wants_usage(self) -> bool:
+        """Whether a stream ends with the usage."""
+        options = self.stream_options
+        return isinstance(options, dict) and options.get("include_usage") is True
+
     @model_validator(mode="before")
     @classmethod
     def _null_is_unset(cls, value: Any) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from derender.answers.chat import derender_chat
-from derender.answers.completions import derender_completion
-from derender.answers.message import check_chat_request
+from derender.answers import choices
+from derender.answers.chat import chat_completion
+from derender.answers.completions import text_completion
+from derender.answers.message import read_chat_options
 from derender.endpoints import CHAT, COMPLETIONS
 from derender.errors import BadRequest
-from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
 from derender.protocol.limits import check_client_request
 
 from .requests import (
@@ -62,7 +62,7 @@ class RelayEndpoint:
 
 
 def _check_chat(path: str, client: ClientChatRequest | None, model: ServedModel) -> object:
-    return check_chat_request(path, client, model.parsers)
+    return read_chat_options(path, client, model.parsers, whole_calls=True)
 
 
 def _derender_chat(
@@ -73,13 +73,16 @@ def _derender_chat(
     created: int,
 ) -> ChatCompletion:
     ((prompt,), (response,)) = prompts, responses
-    request = ChatDerenderRequest(
-        generate_response=response,
-        prompt_tokens=len(prompt.token_ids),
-        prompt_token_ids=list(prompt.token_ids),
-        chat_request=client,
+    model, name = requested
+    return chat_completion(
+        model,
+        read_chat_options("chat_request", client, model.parsers, whole_calls=True),
+        response,
+        choices.Prompt(prompt.token_ids, len(prompt.token_ids)),
+        name=name,
+        created=created,
+        stops_reported=False,
     )
-    return derender_chat(request, requested.model, requested.name, created, unseen_stops=True)
 
 
 def _check_completion(path: str, client: ClientCompletionRequest | None, _: ServedModel) -> None:
@@ -97,13 +100,15 @@ def _derender_completion(
     responses: Sequence[GenerateResponse],
     created: int,
 ) -> TextCompletion:
-    request = CompletionDerenderRequest(
-        generate_responses=list(responses),
-        prompt_tokens=[len(prompt.token_ids) for prompt in prompts],
-        prompt_token_ids=[list(prompt.token_ids) for prompt in prompts],
-        completion_request=client,
+    return text_completion(
+        requested.model,
+        client,
+        responses,
+        [choices.Prompt(prompt.token_ids, len(prompt.token_ids)) for prompt in prompts],
+        name=requested.name,
+        created=created,
+        stops_reported=False,
     )
-    return derender_completion(request, requested.model, requested.name, created, unseen_stops=True)
 
 
 RELAY_ENDPOINTS: Final = (

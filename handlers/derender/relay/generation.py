@@ -10,7 +10,7 @@ from derender.errors import BadGateway, DerenderError, UpstreamFailed
 from derender.protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
 from derender.protocol.openai import ChatCompletionChunk, TextCompletionChunk, Usage
 from derender.protocol.reading import read
-from derender.streaming.generation import CheckedChunk, begin, check, check_order
+from derender.streaming.checks import CheckedChunk, check_order, read_chunk
 from derender.telemetry.answer_facts import count_candidates
 
 from .upstream.errors import refusal
@@ -62,7 +62,7 @@ class RelayedGeneration(Generic[ChunkT]):
             secrets: Strings that no message to the client may contain.
         """
         self.first_choice = first_choice
-        self.state = begin(generation, request_id, token_ids, created)
+        self.state = generation.begin(request_id, token_ids, created)
         self.candidates = 0
         self._generation: Generation[ClientRequest, ChunkT] = generation
         self._token_ids = token_ids
@@ -85,15 +85,12 @@ class RelayedGeneration(Generic[ChunkT]):
     @property
     def finished(self) -> bool:
         """Whether the generate server has finished all choices."""
-        return self.state.finished(self._generation.count)
+        return self.state.finished(self._generation.n)
 
     @property
     def ended(self) -> bool:
         """Whether the generate server or a stop string has ended all choices."""
-        choices = self.state.choices.values()
-        return len(choices) >= self._generation.count and all(
-            choice.finished or choice.stopped is not None for choice in choices
-        )
+        return self.state.ended(self._generation.n)
 
     def receive(self, data: bytes) -> ChunkT | None:
         """Derender the next event.
@@ -109,7 +106,7 @@ class RelayedGeneration(Generic[ChunkT]):
             UpstreamRefusal: The event is an error that the client may see.
         """
         chunk, checked = self._check(data)
-        if chunk.usage is not None and (not chunk.choices or self._generation.count == 1):
+        if chunk.usage is not None and (not chunk.choices or self._generation.n == 1):
             self._usage = chunk.usage
         self._upstream_id = self._upstream_id or chunk.request_id
         self.candidates += count_candidates(chunk.choices)
@@ -126,7 +123,7 @@ class RelayedGeneration(Generic[ChunkT]):
             counted = ChunkUsage(completion_tokens=self.completion_tokens)
             return self._numbered(answer, usage=answer.usage or self._generation.usage(counted))
         # After a stop string, only the finish reason matters to the client.
-        if before is not None and before.stopped is not None and choice.finish_reason is None:
+        if before is not None and before.ended and choice.finish_reason is None:
             return None
         return self._numbered(answer)
 
@@ -135,7 +132,7 @@ class RelayedGeneration(Generic[ChunkT]):
         return [
             self._numbered(self._derender(_final_chunk(index, "stop")))
             for index, choice in self.state.choices.items()
-            if choice.stopped is not None and not choice.finished
+            if choice.ended and not choice.finished
         ]
 
     def cut(self) -> list[ChunkT]:
@@ -147,7 +144,7 @@ class RelayedGeneration(Generic[ChunkT]):
         for index, choice in self.state.choices.items():
             if choice.finished:
                 continue
-            stopped = choice.stopped is not None
+            stopped = choice.ended
             answer, _ = self._generation.derender(
                 self.state, _final_chunk(index, "stop" if stopped else "error")
             )
@@ -189,10 +186,11 @@ class RelayedGeneration(Generic[ChunkT]):
         generation = self._generation
         try:
             chunk = read(GenerateChunk, data).model_copy(update=NOT_FOR_CLIENTS)
-            checked = check(generation, _PATH, chunk)
+            limits = generation.model.limits
+            checked = read_chunk(_PATH, chunk, generation.client.candidates, limits)
             # The answer has its own id, whatever id the generate server chose.
             unnamed = chunk.model_copy(update={"request_id": None})
-            check_order(self.state, [CheckedChunk(unnamed, None)], [_PATH], generation.model.limits)
+            check_order(self.state, [CheckedChunk(unnamed, None)], [_PATH], limits)
         except DerenderError as error:
             raise self._reported_error(data) or BadGateway(
                 "the generate server sent an event that can't be derendered", quoting=error.message
@@ -200,9 +198,9 @@ class RelayedGeneration(Generic[ChunkT]):
         if chunk.request_id is not None and self._upstream_id not in (None, chunk.request_id):
             raise BadGateway("the generate server sent an event of another generation: its request_id differs")
         for choice in chunk.choices:
-            if not 0 <= choice.index < generation.count:
+            if not 0 <= choice.index < generation.n:
                 raise BadGateway(
-                    f"the generate server sent choice {choice.index}; {generation.count} were requested"
+                    f"the generate server sent choice {choice.index}; {generation.n} were requested"
                 )
         return chunk, checked
 

@@ -135,9 +135,8 @@ class StreamedAnswer(Generic[ChunkT]):
         generations: list[RelayedGeneration[ChunkT]] = []
         first_choice = 0
         for prompt in prompts:
-            client = plan.generation.client.model_copy(update={"n": prompt.choices})
             generation = RelayedGeneration(
-                replace(plan.generation, client=client, prompt_tokens=len(prompt.token_ids)),
+                replace(plan.generation, n=prompt.choices, prompt_tokens=len(prompt.token_ids)),
                 prompt.token_ids,
                 request_id=prompts[0].request_id,
                 created=plan.created,

@@ -1,8 +1,11 @@
-"""Streams: generate chunks → chunks of OpenAI responses, with a state that is a value."""
+"""Streamed generations: generate chunks become the chunks of a client's stream, with a state between requests.
+
+Builds on `answers`; knows nothing of HTTP.
+"""
 
 from .chat import chat_generation
 from .completions import completion_generation
 from .generation import Generation
-from .requests import Derendered, derender_chunks
+from .stream import Derendered, derender_chunks
 
 __all__ = ["Derendered", "Generation", "chat_generation", "completion_generation", "derender_chunks"]

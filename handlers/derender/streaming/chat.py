@@ -1,14 +1,10 @@
-"""Generate chunks → chunks of a chat completion."""
+"""The chunks of a streamed chat completion."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from msgspec.structs import replace
-
-from derender.answers.message import calls_before, check_chat_request, finish_reason, request_parser
-from derender.parsing import CallArguments, CallStart, Content, Reasoning, call_id, end, parse
-from derender.parsing.engine.format import Ids
+from derender.answers.message import NewCall, read_chat_options
 from derender.protocol.derender import ChatRequest
 from derender.protocol.limits import check_stop_strings
 from derender.protocol.openai import (
@@ -22,19 +18,15 @@ from derender.protocol.openai import (
     FunctionCallDelta,
 )
 
-from .decoding import decode_chunk, shown_columns
 from .generation import Generation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from derender.answers.message import MessageDelta
     from derender.models.model import ServedModel
-    from derender.parsing import Event
-    from derender.protocol.generate import ChunkChoice, GenerateChunk
+    from derender.protocol.generate import GenerateChunk
 
-    from .decoding import DecodedChunk
-    from .generation import CheckedChunk
-    from .state import ChoiceState, GenerationState
+    from .generation import ChoiceDelta
+    from .state import ChoiceState
 
 __all__ = ["ChatGeneration", "chat_generation"]
 
@@ -42,102 +34,73 @@ __all__ = ["ChatGeneration", "chat_generation"]
 def chat_generation(
     model: ServedModel, name: str, path: str, client: ChatRequest | None, prompt_tokens: int | None
 ) -> ChatGeneration:
-    """How the chunks are derendered that answer a chat client's request.
+    """Return what derenders a generation for a chat client.
 
     Args:
-        model: The model served.
-        name: What the client calls it.
-        path: Where the client's request is.
+        model: The model.
+        name: What the client calls the model.
+        path: Path of the client's request, for errors.
         client: The client's request.
-        prompt_tokens: Length of the prompt, if it is to be said.
+        prompt_tokens: Length of the prompt, for `usage`.
 
     Raises:
-        BadRequest: It can't be answered.
+        BadRequest: The client's request is missing or out of bounds.
     """
-    client = check_chat_request(path, client, model.parsers)
-    check_stop_strings(path, client)
     whole_calls = model.tool_call_deltas == "complete"
-    parser = request_parser(model.parsers, client, whole_calls=whole_calls) if model.parsers else None
-    return ChatGeneration(model, name, client, parser, prompt_tokens)
+    client, messages = read_chat_options(path, client, model.parsers, whole_calls=whole_calls)
+    check_stop_strings(path, client)
+    return ChatGeneration(
+        model=model,
+        name=name,
+        client=client,
+        n=client.choice_count,
+        prompt_tokens=prompt_tokens,
+        messages=messages,
+    )
 
 
 class ChatGeneration(Generation[ChatRequest, ChatCompletionChunk]):
-    """How the chunks of a chat completion are derendered."""
+    """Derenders the chunks of a chat completion."""
 
     endpoint: ClassVar[str] = "chat"
 
-    def _chunk(self, chunk: GenerateChunk, fields: dict[str, Any]) -> ChatCompletionChunk:
-        prompt = chunk.prompt_token_ids if self.client.return_token_ids else None
-        return ChatCompletionChunk(prompt_token_ids=prompt, **fields)
-
-    def _choice(
-        self, state: GenerationState, checked: CheckedChunk, choice: ChunkChoice
-    ) -> tuple[ChatChunkChoice, ChoiceState]:
-        client, logprobs = self.client, self.model.logprobs
-        begun = state.choices.get(choice.index)
-        added, after = decode_chunk(self, begun or state.beginning, choice)
-        events, after = self._events(added, after)
-        columns = shown_columns(checked, choice, added)
-        # Log probabilities and ids would give the reasoning away.
-        hidden = self.parser is not None and not client.include_reasoning
-        with_logprobs = choice.logprobs is not None and not hidden
-        answer = ChatChunkChoice(
+    def _write_choice(self, delta: ChoiceDelta, after: ChoiceState) -> tuple[ChatChunkChoice, ChoiceState]:
+        choice, decoded, messages = delta.generated, delta.decoded, self.messages
+        logprobs = finish_reason = None
+        if choice.logprobs is not None and not messages.hides_tokens:
+            logprobs = self.model.logprobs.chat(delta.logprobs, delta.open_character)
+        if decoded.finish_reason is not None:
+            finish_reason = messages.finish_reason(decoded.finish_reason, calls=after.calls > 0)
+        returns_ids = self.client.return_token_ids and not messages.hides_tokens
+        written = ChatChunkChoice(
             index=choice.index,
-            delta=self._delta(state.request_id, choice.index, events, first=begun is None),
-            logprobs=logprobs.chat(checked.columns and columns, after.begun) if with_logprobs else None,
-            finish_reason=added.finish_reason
-            and finish_reason(added.finish_reason, client, calls=after.calls > 0),
-            stop_reason=added.stop_reason,
-            token_ids=(choice.token_ids or [])[: added.shown]
-            if client.return_token_ids and not hidden
-            else None,
+            delta=_write_message(delta.message, is_first=delta.is_first),
+            logprobs=logprobs,
+            finish_reason=finish_reason,
+            stop_reason=decoded.stop_reason,
+            token_ids=delta.token_ids if returns_ids else None,
             routed_experts=choice.routed_experts,
             weight_versions=choice.weight_versions,
         )
-        return answer, replace(after, begun=logprobs.begun_after(columns, after.begun))
+        return written, after
 
-    def _events(self, added: DecodedChunk, state: ChoiceState) -> tuple[Sequence[Event], ChoiceState]:
-        """What a chunk's text is: with a parser, what it finds."""
-        if self.parser is None or state.parsing is None:
-            text = "".join(map(str, added.pieces))
-            return [Content(text)] if text else [], state
-        events, parsing = parse(self.parser, state.parsing, added.pieces)
-        cuts_call = False
-        if added.ended:
-            last, cuts_call = end(self.parser, parsing, cut=(added.finish_reason or "stop") != "stop")
-            events += last
-        calls = sum(isinstance(event, CallStart) for event in events) - cuts_call
-        return events, replace(state, parsing=parsing, calls=state.calls + calls)
+    def _write_chunk(self, chunk: GenerateChunk, fields: dict[str, Any]) -> ChatCompletionChunk:
+        prompt = chunk.prompt_token_ids if self.client.return_token_ids else None
+        return ChatCompletionChunk(prompt_token_ids=prompt, **fields)
 
-    def _delta(self, request_id: str, choice: int, events: Sequence[Event], *, first: bool) -> ChatDelta:
-        content = "".join([event.text for event in events if isinstance(event, Content)])
-        reasoning = "".join([event.text for event in events if isinstance(event, Reasoning)])
-        begun = {event.index: event for event in events if isinstance(event, CallStart)}
-        arguments = dict.fromkeys(begun, "")
-        for event in events:
-            if isinstance(event, CallArguments):
-                arguments[event.index] = arguments.get(event.index, "") + event.text
-        shown = ChatDelta(
-            role="assistant" if first else None,
-            content=content or None,
-            reasoning=reasoning if reasoning and self.client.include_reasoning else None,
-        )
-        if not arguments:
-            return shown
-        return CallingDelta(
-            **vars(shown),
-            tool_calls=[
-                self._call(request_id, choice, begun[index], text)
-                if index in begun
-                else CallDelta(index=index, function=FunctionCallDelta(arguments=text))
-                for index, text in arguments.items()
-            ],
-        )
 
-    def _call(self, request_id: str, choice: int, call: CallStart, arguments: str) -> CallBegin:
-        ids, earlier = self.model.parsers.ids if self.model.parsers else Ids.OPENAI, calls_before(self.client)
-        return CallBegin(
-            index=call.index,
-            id=call_id(ids, call, request_id=request_id, choice=choice, earlier=earlier),
-            function=FunctionCall(name=call.name, arguments=arguments),
-        )
+def _write_message(message: MessageDelta, *, is_first: bool) -> ChatDelta:
+    delta = ChatDelta(
+        role="assistant" if is_first else None,
+        content=message.content or None,
+        reasoning=message.reasoning or None,
+    )
+    if not message.calls:
+        return delta
+    calls = [
+        CallBegin(index=call.index, id=call.id, function=FunctionCall(name=call.name, arguments=call.arguments))
+        if isinstance(call, NewCall)
+        else CallDelta(index=call.index, function=FunctionCallDelta(arguments=call.arguments))
+        for call in message.calls
+    ]
+    return CallingDelta(**vars(delta), tool_calls=calls)

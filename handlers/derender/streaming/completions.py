@@ -1,4 +1,4 @@
-"""Generate chunks → chunks of a text completion."""
+"""The chunks of a streamed text completion."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from derender.protocol.derender import CompletionRequest
 from derender.protocol.limits import check_client_request, check_stop_strings
 from derender.protocol.openai import CompletionChunkChoice, TextCompletionChunk
 
-from .decoding import decode_chunk, shown_columns
 from .generation import Generation
 
 if TYPE_CHECKING:
     from derender.models.model import ServedModel
-    from derender.protocol.generate import ChunkChoice, GenerateChunk
+    from derender.protocol.generate import GenerateChunk
 
-    from .generation import CheckedChunk
-    from .state import ChoiceState, GenerationState
+    from .generation import ChoiceDelta
+    from .state import ChoiceState
 
 __all__ = ["CompletionGeneration", "completion_generation"]
 
@@ -26,55 +25,52 @@ __all__ = ["CompletionGeneration", "completion_generation"]
 def completion_generation(
     model: ServedModel, name: str, path: str, client: CompletionRequest | None, prompt_tokens: int | None
 ) -> CompletionGeneration:
-    """How the chunks are derendered that answer a completions client's request.
+    """Return what derenders a generation for a completions client.
 
     Args:
-        model: The model served.
-        name: What the client calls it.
-        path: Where the client's request is.
+        model: The model.
+        name: What the client calls the model.
+        path: Path of the client's request, for errors.
         client: The client's request.
-        prompt_tokens: Length of the prompt, if it is to be said.
+        prompt_tokens: Length of the prompt, for `usage`.
 
     Raises:
-        BadRequest: It can't be answered.
+        BadRequest: The client's request is out of bounds.
     """
     client = client or CompletionRequest()
     check_client_request(path, client)
     check_stop_strings(path, client)
-    return CompletionGeneration(model, name, client, None, prompt_tokens)
+    return CompletionGeneration(
+        model=model, name=name, client=client, n=client.choice_count, prompt_tokens=prompt_tokens
+    )
 
 
 class CompletionGeneration(Generation[CompletionRequest, TextCompletionChunk]):
-    """How the chunks of a text completion are derendered."""
+    """Derenders the chunks of a text completion."""
 
     endpoint: ClassVar[str] = "completions"
 
-    def _chunk(self, _: GenerateChunk, fields: dict[str, Any]) -> TextCompletionChunk:
-        return TextCompletionChunk(**fields)
-
-    def _choice(
-        self, state: GenerationState, checked: CheckedChunk, choice: ChunkChoice
+    def _write_choice(
+        self, delta: ChoiceDelta, after: ChoiceState
     ) -> tuple[CompletionChunkChoice, ChoiceState]:
-        added, after = decode_chunk(self, state.choices.get(choice.index, state.beginning), choice)
-        columns, writer = shown_columns(checked, choice, added), self.model.logprobs
-        logprobs = writer.completion(columns, after.begun, after.offset)
-        after = replace(
-            after,
-            begun=writer.begun_after(columns, after.begun),
-            offset=after.offset + sum(map(len, logprobs["tokens"])),
-        )
-        if checked.columns is None:
+        choice, writer = delta.generated, self.model.logprobs
+        logprobs = writer.completion(delta.columns, delta.open_character, after.offset)
+        after = replace(after, offset=after.offset + sum(map(len, logprobs["tokens"])))
+        if delta.logprobs is None:
             logprobs = writer.completion(None)
-        asked = self.client.return_token_ids
-        answer = CompletionChunkChoice(
+        returns_ids = self.client.return_token_ids
+        written = CompletionChunkChoice(
             index=choice.index,
-            text="".join(map(str, added.pieces)),
+            text=delta.message.content,
             logprobs=logprobs if choice.logprobs is not None else None,
-            finish_reason=added.finish_reason,
-            stop_reason=added.stop_reason,
-            prompt_token_ids=checked.chunk.prompt_token_ids if asked else None,
-            token_ids=(choice.token_ids or [])[: added.shown] if asked else None,
+            finish_reason=delta.decoded.finish_reason,
+            stop_reason=delta.decoded.stop_reason,
+            prompt_token_ids=delta.prompt_token_ids if returns_ids else None,
+            token_ids=delta.token_ids if returns_ids else None,
             routed_experts=choice.routed_experts,
             weight_versions=choice.weight_versions,
         )
-        return answer, after
+        return written, after
+
+    def _write_chunk(self, _: GenerateChunk, fields: dict[str, Any]) -> TextCompletionChunk:
+        return TextCompletionChunk(**fields)

@@ -1,4 +1,4 @@
-"""How a generation is derendered, and what its chunks may hold; what chat and completions share."""
+"""A streamed generation: generate chunks are decoded and written as the chunks of a client's stream."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from derender.answers.choices import reader
-from derender.decoding import detokenizer
-from derender.errors import BadRequest
-from derender.logprobs.entries import read_columns
-from derender.parsing import start as start_parsing
-from derender.protocol.limits import check_chunk, check_count, check_length
+from derender.answers.choices import output_decoder
+from derender.answers.message import PLAIN_TEXT
+from derender.logprobs.entries import first_columns, id_columns
 from derender.protocol.openai import Usage
 
 from .state import ChoiceState, GenerationState
@@ -22,62 +19,99 @@ from .state import ChoiceState, GenerationState
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from derender.answers.choices import Read
+    from derender.answers.message import MessageDelta, MessageParser
+    from derender.decoding.output import Decoded, OutputDecoder
     from derender.logprobs.entries import Columns
     from derender.models.model import ServedModel
     from derender.parsing import Parser
     from derender.protocol.base import WireModel
     from derender.protocol.derender import ClientRequest
     from derender.protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
-    from derender.protocol.limits import Limits
 
-__all__ = [
-    "AnyGeneration",
-    "CheckedChunk",
-    "Generation",
-    "begin",
-    "check",
-    "check_order",
-]
+    from .checks import CheckedChunk
+
+__all__ = ["ChoiceDelta", "Generation"]
 
 ClientT = TypeVar("ClientT", bound="ClientRequest", covariant=True)
 ChunkT = TypeVar("ChunkT", bound="WireModel", covariant=True)
 
 
-@dataclass(frozen=True)
+class ChoiceDelta(NamedTuple):
+    """What a generate chunk adds to a choice, decoded."""
+
+    generated: ChunkChoice
+    decoded: Decoded
+    message: MessageDelta
+    """What it adds to the message. Without a parser all text is content."""
+    token_ids: list[int]
+    """The ids that are shown."""
+    prompt_token_ids: list[int] | None
+    """The prompt's ids, if the chunk has them."""
+    logprobs: Columns | None
+    """The logprobs of the ids that are shown, if the chunk has logprobs."""
+    columns: Columns
+    """The same; without logprobs, the ids alone."""
+    open_character: Sequence[int]
+    """The sampled tokens before these that end inside a character."""
+    is_first: bool
+    """Whether the choice begins here."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Generation(ABC, Generic[ClientT, ChunkT]):
-    """How the chunks of one generation are derendered.
+    """Derenders the chunks of one generation. Each client API has a subclass that writes its chunks.
 
     Attributes:
-        model: The model served.
-        name: What the client calls it.
-        client: What the client asked.
-        parser: Parses the outputs, where a chat's are parsed.
-        prompt_tokens: Length of the prompt, for usage; what the generate server counted where there is none.
+        model: The model.
+        name: What the client calls the model.
+        client: The client's request.
+        messages: Parses the outputs.
+        n: Number of choices.
+        prompt_tokens: Length of the prompt, for `usage`; if None, the generate server's count is used.
     """
 
     endpoint: ClassVar[str]
-    """What its states are for: they mean nothing to another endpoint."""
+    """The client API. A state is valid for this API only."""
 
     model: ServedModel
     name: str
     client: ClientT
-    parser: Parser | None = None
+    messages: MessageParser = PLAIN_TEXT
+    n: int = 1
     prompt_tokens: int | None = None
 
-    def derender(self, state: GenerationState, checked: CheckedChunk) -> tuple[ChunkT, GenerationState]:
-        """What a generate chunk adds to the answer.
+    @property
+    def parser(self) -> Parser | None:
+        """The parser of the outputs, if they are parsed."""
+        return self.messages.parser
+
+    def begin(self, request_id: str, prompt_token_ids: Sequence[int] | None, created: int) -> GenerationState:
+        """Return the state before the first chunk.
 
         Args:
-            state: Where the generation is.
+            request_id: The generation's id.
+            prompt_token_ids: The prompt or a suffix of it, if known.
+            created: Unix time in seconds.
+        """
+        beginning = ChoiceState(self._decoder.start(prompt_token_ids), self.messages.start(prompt_token_ids))
+        return GenerationState(request_id, created, beginning)
+
+    def derender(self, state: GenerationState, checked: CheckedChunk) -> tuple[ChunkT, GenerationState]:
+        """Derender a generate chunk.
+
+        Args:
+            state: The state after the chunks before it.
             checked: The generate chunk.
+
+        Returns:
+            The client's chunk, and the state after it.
         """
         chunk, choices = checked.chunk, []
         for choice in chunk.choices:
-            added, after = self._choice(state, checked, choice)
-            choices.append(added)
+            written, after = self._derender_choice(state, checked, choice)
+            choices.append(written)
             state = replace(state, choices={**state.choices, choice.index: after})
-        if chunk.usage is not None and state.finished(self.count):
+        if chunk.usage is not None and state.finished(self.n):
             state = replace(state, counted=True)
         fields = {
             "id": state.request_id,
@@ -89,31 +123,14 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             "kv_transfer_params": chunk.kv_transfer_params,
             "ec_transfer_params": chunk.ec_transfer_params,
         }
-        return self._chunk(chunk, fields), state
+        return self._write_chunk(chunk, fields), state
 
-    @abstractmethod
-    def _choice(
-        self, state: GenerationState, checked: CheckedChunk, choice: ChunkChoice
-    ) -> tuple[WireModel, ChoiceState]:
-        """What a chunk adds to a choice, and where the choice is then."""
-
-    @abstractmethod
-    def _chunk(self, chunk: GenerateChunk, fields: dict[str, Any]) -> ChunkT:
-        """The chunk of the answer that has these fields."""
-
-    @property
-    def count(self) -> int:
-        """How many choices there are at least."""
-        return self.client.n if isinstance(self.client.n, int) else 1
-
-    def finished(self, state: GenerationState) -> bool:
-        """Whether nothing follows: all choices have ended, and usage came if the client asked for it."""
-        options = self.client.stream_options
-        wanted = isinstance(options, dict) and options.get("include_usage") is True
-        return state.finished(self.count) and (state.counted or not wanted)
+    def is_complete(self, state: GenerationState) -> bool:
+        """Tell whether all choices have finished and usage, if the client wants it, has come."""
+        return state.finished(self.n) and (state.counted or not self.client.wants_usage)
 
     def usage(self, counted: ChunkUsage | None) -> Usage | None:
-        """Tokens in and out, where the generate server counted."""
+        """Return the tokens in and out, if the generate server counted them."""
         if counted is None:
             return None
         prompt = counted.prompt_tokens if self.prompt_tokens is None else self.prompt_tokens
@@ -126,92 +143,64 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             completion_tokens_details=counted.completion_tokens_details,
         )
 
+    def _derender_choice(
+        self, state: GenerationState, checked: CheckedChunk, choice: ChunkChoice
+    ) -> tuple[WireModel, ChoiceState]:
+        begun = state.choices.get(choice.index)
+        before = begun or state.beginning
+        token_ids = choice.token_ids or []
+        decoded, output = self._decoder.decode_delta(
+            before.output, token_ids, choice.finish_reason, choice.stop_reason
+        )
+        message, parsing = self.messages.parse(
+            before.parsing,
+            decoded.pieces,
+            ended=decoded.ended,
+            finish_reason=decoded.finish_reason,
+            request_id=state.request_id,
+            choice=choice.index,
+        )
+        columns = checked.columns or id_columns(token_ids)
+        if decoded.shown is not None:
+            token_ids, columns = token_ids[: decoded.shown], first_columns(columns, decoded.shown)
+        delta = ChoiceDelta(
+            generated=choice,
+            decoded=decoded,
+            message=message,
+            token_ids=token_ids,
+            prompt_token_ids=checked.chunk.prompt_token_ids,
+            logprobs=checked.columns and columns,
+            columns=columns,
+            open_character=before.open_character,
+            is_first=begun is None,
+        )
+        after = replace(
+            before,
+            output=output,
+            parsing=parsing,
+            calls=before.calls + message.new_calls,
+            open_character=self.model.logprobs.begun_after(columns, before.open_character),
+            received=before.received + len(choice.token_ids or ()),
+            finished=choice.finish_reason is not None,
+        )
+        return self._write_choice(delta, after)
+
     @cached_property
-    def read(self) -> Read:
-        """Decodes ids."""
-        return reader(self.model.vocabulary, self.client, self.parser.grammar if self.parser else None)
+    def _decoder(self) -> OutputDecoder:
+        return output_decoder(self.model.vocabulary, self.client, self.parser, stops_reported=False)
 
+    @abstractmethod
+    def _write_choice(self, delta: ChoiceDelta, after: ChoiceState) -> tuple[WireModel, ChoiceState]:
+        """Write what a generate chunk adds to a choice.
 
-AnyGeneration = Generation["ClientRequest", "WireModel"]
+        Args:
+            delta: What it adds.
+            after: The choice's state after decoding it.
 
+        Returns:
+            The choice of the client's chunk, and the choice's state after writing it.
+        """
 
-class CheckedChunk(NamedTuple):
-    """A generate chunk that can be derendered."""
-
-    chunk: GenerateChunk
-    columns: Columns | None
-    """Its log probabilities."""
-
-
-def check(generation: AnyGeneration, path: str, chunk: GenerateChunk) -> CheckedChunk:
-    """Read what a chunk holds, and decode nothing.
-
-    Args:
-        generation: How it is derendered.
-        path: Where it is in the request.
-        chunk: The generate chunk.
-
-    Raises:
-        BadRequest: It is out of bounds, of several choices, or of another model.
-    """
-    limits = generation.model.limits
-    check_chunk(path, chunk, limits)
-    columns = read_columns(path, chunk.choices, generation.client.candidates, limits.vocabulary_size)
-    return CheckedChunk(chunk, columns[0] if columns else None)
-
-
-def check_order(
-    state: GenerationState | None, chunks: Sequence[CheckedChunk], paths: Sequence[str], limits: Limits
-) -> None:
-    """Refuse chunks that can't follow those before: of another generation, or of a choice that has ended.
-
-    Args:
-        state: Where the generation is; None at its beginning.
-        chunks: The chunks.
-        paths: Where they are in the request.
-        limits: The bounds.
-
-    Raises:
-        BadRequest: Names the chunk.
-    """
-    request_id = None if state is None else state.request_id
-    choices = {} if state is None else state.choices
-    ended = {index for index, choice in choices.items() if choice.finished}
-    received = {index: choice.received for index, choice in choices.items()}
-    for (chunk, _), path in zip(chunks, paths, strict=True):
-        if chunk.request_id is not None and chunk.request_id != (request_id := request_id or chunk.request_id):
-            raise BadRequest(
-                "the chunk is of another generation than those before it: its request_id differs",
-                param=f"{path}.request_id",
-            )
-        for choice in chunk.choices:
-            if choice.index in ended:
-                raise BadRequest(
-                    f"choice {choice.index} has ended: a chunk before this one has its finish_reason",
-                    param=f"{path}.choices.0",
-                )
-            if choice.finish_reason is not None:
-                ended.add(choice.index)
-            length = received.get(choice.index, 0) + len(choice.token_ids or ())
-            received[choice.index] = length
-            check_length(f"{path}.choices.0.token_ids", length, limits)
-    check_count("choices", len(received), limits)
-
-
-def begin(
-    generation: AnyGeneration, request_id: str, prompt_token_ids: Sequence[int] | None, created: int
-) -> GenerationState:
-    """The state before a generation.
-
-    Args:
-        generation: How it is derendered.
-        request_id: Its id.
-        prompt_token_ids: The prompt, or a suffix of it, if known.
-        created: Unix time in seconds.
-    """
-    parser, client = generation.parser, generation.client
-    decoding = detokenizer.start(
-        generation.model.vocabulary, prompt_token_ids, skip_special_tokens=client.skip_special_tokens
-    )
-    parsing = None if parser is None else start_parsing(parser, prompt_token_ids)
-    return GenerationState(request_id, created, ChoiceState(decoding, parsing))
+    @abstractmethod
+    def _write_chunk(self, chunk: GenerateChunk, fields: dict[str, Any]) -> ChunkT:
+        """Write the client's chunk from the fields that all APIs share."""

@@ -1,4 +1,4 @@
-"""Where derendering a stream is: a value, so that nothing is kept between two chunks of it."""
+"""The state of a stream: a value that travels between two requests, so that nothing is kept here."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from derender.decoding.detokenizer import DetokenizerState
+from derender.decoding.output import OutputState
 from derender.logprobs.writer import CONTEXT
 from derender.parsing import ParserState
-from derender.parsing.engine.pieces import Piece
 from derender.protocol.generate import MAX_REQUEST_ID
 from derender.vocabulary import MAX_SIZE
 
@@ -20,51 +19,46 @@ Count = Annotated[int, Meta(ge=0, lt=2**62)]
 
 
 class ChoiceState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Where one choice is."""
+    """The state of one choice."""
 
-    decoding: DetokenizerState = DetokenizerState()
-    """What decoding carries."""
+    output: OutputState = OutputState()
+    """The state of decoding."""
     parsing: ParserState | None = None
-    """Where parsing is; None without a parser."""
-    held_token: TokenId | None = None
-    """The last id, if it is what stopped the generation should it end there."""
-    held: tuple[Piece, ...] = ()
-    """Text that may become a stop string."""
-    exempt: Count = 0
-    """Characters of it within which no stop string may end (`min_tokens`)."""
-    tokens: Count = 0
-    """How many ids were read, of the first `min_tokens`."""
-    stopped: str | None = None
-    """The stop string that was found."""
-    begun: Annotated[tuple[TokenId, ...], Meta(max_length=CONTEXT)] = ()
-    """The last sampled tokens that end inside a character, for log probabilities."""
+    """The state of parsing; None without a parser."""
+    open_character: Annotated[tuple[TokenId, ...], Meta(max_length=CONTEXT)] = ()
+    """The last sampled tokens that end inside a character, for the strings of logprobs."""
     offset: Count = 0
-    """Characters of the tokens so far, for log probabilities of completions."""
+    """Length of the text of all tokens so far, for the logprobs of text completions."""
     calls: Count = 0
-    """How many calls were given."""
+    """Number of tool calls so far."""
     received: Count = 0
-    """How many ids came."""
+    """Number of ids so far."""
     finished: bool = False
-    """Whether the generation has ended."""
+    """Whether the generate server has sent the finish reason."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more of the choice is shown: it has finished, or a stop string was found."""
+        return self.finished or self.output.stop_string is not None
 
 
 class GenerationState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Where a generation is: its choices."""
+    """The state of a generation."""
 
     request_id: Annotated[str, Meta(max_length=MAX_REQUEST_ID)]
     created: Count
-    """Unix time in seconds of the first chunk."""
+    """Unix time of the first chunk, in seconds."""
     beginning: ChoiceState = ChoiceState()
-    """Where every choice begins: after the prompt."""
+    """The state that every choice begins with, after the prompt."""
     counted: bool = False
-    """Whether usage came, with the end of the last choice or after it."""
+    """Whether usage has come, with the end of the last choice or after it."""
     choices: dict[int, ChoiceState] = {}
-    """Index → where the choice is, of those that have begun."""
+    """The states of the choices that have begun, by index."""
 
-    def finished(self, count: int = 1) -> bool:
-        """Whether all choices have ended.
+    def finished(self, n: int) -> bool:
+        """Tell whether all choices, at least `n`, have finished."""
+        return len(self.choices) >= n and all(choice.finished for choice in self.choices.values())
 
-        Args:
-            count: How many there are at least.
-        """
-        return len(self.choices) >= count and all(choice.finished for choice in self.choices.values())
+    def ended(self, n: int) -> bool:
+        """Tell whether all choices, at least `n`, have finished or were stopped by a stop string."""
+        return len(self.choices) >= n and all(choice.ended for choice in self.choices.values())

@@ -19,14 +19,14 @@ from derender.parsing import (
     parse,
     start,
 )
-from derender.parsing.names import REASONING_PARSERS, TOOL_CALL_PARSERS
+from derender.parsing.registry import REASONING_PARSERS, TOOL_CALL_PARSERS
 from tests.support.vocabularies import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from derender.decoding.pieces import Piece
     from derender.parsing import Event, Parser, Parsers, ParserState
-    from derender.parsing.engine.pieces import Piece
     from derender.vocabulary import Vocabulary
 
 FROM_VOCABULARY: Final = {"hf"}

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from derender.parsing import CallStart, load_parsers, parse, start
+from tests.support.parsers import request_parser
 
 from .support import TOOLS, events_of, joined, marked, pieces_of, said
 
 if TYPE_CHECKING:
+    from derender.decoding.pieces import Piece
     from derender.parsing import Parser, Parsers
-    from derender.parsing.engine.pieces import Piece
     from derender.vocabulary import Vocabulary
 
 Expected = tuple[str, str, list[tuple[str, str]]]
@@ -29,7 +30,7 @@ NAMED: Final = {"type": "function", "function": {"name": "get_weather"}}
 
 def check(parsers: Parsers, output: str, expected: Expected, *, cut: bool = False, **request: Any) -> None:
     """An output says what is expected, however it is cut."""
-    parser = parsers.for_request(**{"tools": TOOLS, "whole_calls": True, **request})
+    parser = request_parser(parsers, **{"tools": TOOLS, "whole_calls": True, **request})
     assert said(parser, output, cut=cut) == expected
     for _, arguments in expected[2]:
         assert isinstance(json.loads(arguments), dict)
@@ -220,26 +221,26 @@ def test_of_calls_that_may_not_be_parallel_the_first_counts(count: int) -> None:
 
 
 def test_the_first_call_is_given_from_its_name_on() -> None:
-    parser = marked("hermes").for_request(tools=TOOLS)
+    parser = request_parser(marked("hermes"), tools=TOOLS)
     output = pieces_of(parser, HERMES.partition("Par")[0])
     assert joined_so_far(parser, output) == [("get_weather", '{"city": "')]
 
 
 def test_a_later_call_is_given_once_it_is_complete() -> None:
-    parser = marked("hermes").for_request(tools=TOOLS)
+    parser = request_parser(marked("hermes"), tools=TOOLS)
     begun = pieces_of(parser, HERMES + HERMES.partition("Par")[0])
     assert joined_so_far(parser, begun) == [PARIS]
     assert joined_so_far(parser, pieces_of(parser, HERMES + HERMES)) == [PARIS, PARIS]
 
 
 def test_a_later_call_that_is_long_is_given_as_it_comes() -> None:
-    parser = marked("hermes").for_request(tools=TOOLS)
+    parser = request_parser(marked("hermes"), tools=TOOLS)
     begun = pieces_of(parser, HERMES + HERMES.partition("Par")[0] + "x" * 500)
     assert joined_so_far(parser, begun) == [PARIS, ("get_weather", '{"city": "' + "x" * 500)]
 
 
 def test_whole_calls_are_given_once_they_are_complete() -> None:
-    parser = marked("hermes").for_request(tools=TOOLS, whole_calls=True)
+    parser = request_parser(marked("hermes"), tools=TOOLS, whole_calls=True)
     begun = pieces_of(parser, HERMES + HERMES.partition("Par")[0] + "x" * 500)
     assert joined_so_far(parser, begun) == [PARIS]
 
@@ -693,7 +694,7 @@ def test_markers_are_text_where_the_vocabulary_has_no_token_of_them(
 
 
 def test_kimi_k2_calls_have_the_numbers_that_the_model_gave_them() -> None:
-    parser = marked("kimi_k2").for_request(tools=TOOLS, whole_calls=True)
+    parser = request_parser(marked("kimi_k2"), tools=TOOLS, whole_calls=True)
     events = events_of(parser, [pieces_of(parser, section(kimi(*PARIS, 4), kimi(*TIME, 12)))])
     assert [event.written_id for event in events if isinstance(event, CallStart)] == ["4", "12"]
 
@@ -912,13 +913,13 @@ def test_mistral(output: str, expected: Expected) -> None:
     ],
 )
 def test_mistral_that_is_cut(output: str, expected: Expected) -> None:
-    parser = marked("mistral").for_request(tools=TOOLS, whole_calls=True)
+    parser = request_parser(marked("mistral"), tools=TOOLS, whole_calls=True)
     content, *rest = said(parser, output, cut=True)
     assert (content.strip(), *rest) == expected
 
 
 def test_mistral_calls_may_have_an_id() -> None:
-    parser = marked("mistral").for_request(tools=TOOLS, whole_calls=True)
+    parser = request_parser(marked("mistral"), tools=TOOLS, whole_calls=True)
     output = "[TOOL_CALLS]get_time[CALL_ID]abc123DEF[ARGS]{}[TOOL_CALLS]get_time[ARGS]{}"
     events = events_of(parser, [pieces_of(parser, output)])
     assert [event.written_id for event in events if isinstance(event, CallStart)] == ["abc123DEF", ""]

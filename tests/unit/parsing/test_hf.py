@@ -9,10 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from derender.decoding.detokenizer import DetokenizerState
-from derender.parsing import ParserError, Parsers, load_parsers, read_pieces, start
+from derender.decoding.pieces import read_pieces
+from derender.parsing import ParserError, Parsers, load_parsers, start
 from derender.parsing.engine.patterns import Found, Regular
 from derender.parsing.engine.regexes import RegexScanner
 from derender.vocabulary import files, load
+from tests.support.parsers import request_parser
 
 from .support import TOOLS, Said, encoded, events_of, joined, splits, with_markers
 
@@ -125,7 +127,7 @@ def said(template: object, prompt: str, output: str, *, cut: bool = False) -> Sa
     """What an output says, which is the same however it is cut into pieces, and in both modes."""
     results = []
     for whole_calls in (True, False):
-        parser = parsers_of(template).for_request(tools=TOOLS, whole_calls=whole_calls)
+        parser = request_parser(parsers_of(template), tools=TOOLS, whole_calls=whole_calls)
         vocabulary = parser.grammar.vocabulary
         pieces, _ = read_pieces(vocabulary, parser.markers, DetokenizerState(), encoded(vocabulary, output))
         state = start(parser, encoded(vocabulary, prompt))
@@ -251,7 +253,7 @@ def test_a_template_that_is_none_is_refused(change: dict[str, Any] | None, probl
 def test_it_goes_with_no_other(tools: str, reasoning: str) -> None:
     vocabulary = with_markers(MARKERS)
     vocabulary.manifest = replace(vocabulary.manifest, response_template=TEMPLATES["json"])
-    with pytest.raises(ParserError, match="does not go with"):
+    with pytest.raises(ParserError, match="it can't be combined with"):
         load_parsers(vocabulary, tools, reasoning)
 
 
@@ -380,7 +382,7 @@ def test_a_regular_expression_reads_control_tokens_as_text() -> None:
     vocabulary.manifest = replace(vocabulary.manifest, response_template=template(**fields))
     parsers = load_parsers(vocabulary, "hf", "hf")
     assert parsers is not None
-    parser = parsers.for_request()
+    parser = request_parser(parsers)
     pieces, _ = read_pieces(
         vocabulary, parser.markers, DetokenizerState(), encoded(vocabulary, "<|think|>hm</think>Hi<|other|>")
     )
@@ -389,7 +391,7 @@ def test_a_regular_expression_reads_control_tokens_as_text() -> None:
 
 def test_literals_that_are_tokens_are_those_tokens() -> None:
     fields = {"thinking": THINK, "content": {}}
-    parser = parsers_of(template(**fields)).for_request()
+    parser = request_parser(parsers_of(template(**fields)))
     vocabulary = parser.grammar.vocabulary
     pieces, _ = read_pieces(
         vocabulary,
@@ -475,7 +477,7 @@ def test_a_body_is_read(content: str, arguments: dict[str, Any], body: str, expe
 )
 def test_a_body_that_can_not_be_read_is_content(content: str, body: str) -> None:
     calls = {"open_pattern": r"call:(?P<name>\w+)\|", "close": "$", "content": content, "transform": NAMED}
-    parser = parsers_of(template(tool_calls=calls, content={})).for_request(tools=TOOLS)
+    parser = request_parser(parsers_of(template(tool_calls=calls, content={})), tools=TOOLS)
     output = f"call:f|{body}$"
     assert joined(events_of(parser, [[output]])) == Said(output, "", [])
 
@@ -497,7 +499,7 @@ def test_strings_have_the_type_that_the_schema_says() -> None:
 
 @pytest.mark.parametrize("reasoning", ["", "<think>hm</think>\n\n"])
 def test_forced_calls_are_bare(reasoning: str) -> None:
-    parser = parsers_of(TEMPLATES["json"]).for_request(tools=TOOLS, tool_choice="required")
+    parser = request_parser(parsers_of(TEMPLATES["json"]), tools=TOOLS, tool_choice="required")
     vocabulary = parser.grammar.vocabulary
     output = f'{reasoning}[{{"name": "get_time", "parameters": {{}}}}]'
     pieces, _ = read_pieces(vocabulary, parser.markers, DetokenizerState(), encoded(vocabulary, output))
@@ -506,7 +508,7 @@ def test_forced_calls_are_bare(reasoning: str) -> None:
 
 
 def test_calls_that_are_not_wanted_are_text() -> None:
-    parser = parsers_of(TEMPLATES["tags"]).for_request(tools=TOOLS, tool_choice="none")
+    parser = request_parser(parsers_of(TEMPLATES["tags"]), tools=TOOLS, tool_choice="none")
     output = "Hi <tool_call>\n<function=get_time>\n</function>\n</tool_call>"
     for chunks in splits([output]):
         said_text = joined(events_of(parser, chunks))
@@ -515,8 +517,8 @@ def test_calls_that_are_not_wanted_are_text() -> None:
 
 
 def test_one_call_of_several() -> None:
-    parser = parsers_of(template(tool_calls=LISTED, content={})).for_request(
-        tools=TOOLS, parallel_tool_calls=False
+    parser = request_parser(
+        parsers_of(template(tool_calls=LISTED, content={})), tools=TOOLS, parallel_tool_calls=False
     )
     body = '[{"tool": "f", "with": {"all": {}}}, {"tool": "g", "with": {"all": {}}}]'
     output = f"<actions>{body}</actions><actions>{body}</actions>"
@@ -531,7 +533,7 @@ def test_ids_of_a_real_tokenizer(layer: Callable[[str], Path], qwen3: Tokenizer)
         vocabulary.manifest = replace(vocabulary.manifest, response_template=TEMPLATES[name])
         parsers = load_parsers(vocabulary, "hf", "hf")
         assert parsers is not None
-        parser = parsers.for_request(tools=TOOLS)
+        parser = request_parser(parsers, tools=TOOLS)
         prompt = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\n"
         body = {
             "json": '{"name": "get_weather", "arguments": {"city": "東京", "days": 3}}',

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from derender.parsing import (
-    ANY_TOOL,
+    AUTO,
     ParserError,
-    forced_tool,
+    ToolChoice,
+    ToolChoiceError,
     load_parsers,
     offered_tools,
+    parse_tool_choice,
 )
 from derender.parsing.engine.format import Act, Ids, Yields
+from tests.support.parsers import request_parser
 
 from .support import NAMES, REASONING_NAMES, TOOL_NAMES, TOOLS, WHOLE, go_together, marked, said
 
@@ -33,7 +36,7 @@ def test_every_tool_call_parser_is_there_for_any_vocabulary(bundled: Vocabulary,
     assert parsers is not None
     assert parsers.tools is not None
     assert parsers.reasoning is None
-    parser = parsers.for_request(tools=TOOLS, whole_calls=True)
+    parser = request_parser(parsers, tools=TOOLS, whole_calls=True)
     assert said(parser, "Hi") == ("Hi", "", [])
 
 
@@ -43,7 +46,7 @@ def test_every_reasoning_parser_is_there_for_any_vocabulary(bundled: Vocabulary,
     assert parsers is not None
     assert parsers.tools is None
     assert parsers.reasoning is not None
-    parser = parsers.for_request(chat_template_kwargs={"enable_thinking": False}, tools=TOOLS)
+    parser = request_parser(parsers, chat_template_kwargs={"enable_thinking": False}, tools=TOOLS)
     assert said(parser, "Hi") == ("Hi", "", [])
 
 
@@ -56,7 +59,7 @@ def test_only_markers_that_the_vocabulary_has_are_tokens(bundled: Vocabulary) ->
     ):
         parsers = load_parsers(bundled, tools, reasoning)
         assert parsers is not None
-        assert set(parsers.grammar("").markers) == {added[text] for text in known}
+        assert set(parsers.grammar(AUTO).markers) == {added[text] for text in known}
 
 
 def test_without_names_there_are_no_parsers(bundled: Vocabulary) -> None:
@@ -75,7 +78,7 @@ def test_formats_of_whole_messages_go_with_no_other(
     whole = {name for names in WHOLE for name in names}
     first, second = (tools, reasoning) if tools in whole else (reasoning, tools)
     assert str(refused.value) == (
-        f"{first} reads whole messages, reasoning and calls together: it does not go with {second}"
+        f"{first} parses whole messages, reasoning and calls together; it can't be combined with {second}"
     )
 
 
@@ -90,8 +93,9 @@ def test_an_unknown_name_is_refused_with_those_there_are(bundled: Vocabulary) ->
 
 def grammars(tools: str | None, reasoning: str | None) -> Iterator[Grammar]:
     parsers = marked(tools, reasoning)
-    for forced in ("", "*", "get_weather") if tools else ("",):
-        yield parsers.grammar(forced)
+    forced = (ToolChoice("required"), ToolChoice("named", "get_weather")) if tools else ()
+    for choice in (AUTO, *forced):
+        yield parsers.grammar(choice)
 
 
 @pytest.mark.parametrize(("tools", "reasoning"), PAIRS)
@@ -125,7 +129,7 @@ def test_what_is_inside_a_call_is_entered_by_beginning_one(tools: str | None, re
 @pytest.mark.parametrize(("tools", "reasoning"), PAIRS)
 def test_outputs_begin_in_a_region(tools: str | None, reasoning: str | None) -> None:
     for switches in ({}, {"enable_thinking": True}, {"enable_thinking": False}):
-        parser = marked(tools, reasoning).for_request(chat_template_kwargs=switches)
+        parser = request_parser(marked(tools, reasoning), chat_template_kwargs=switches)
         assert parser.start in parser.grammar.regions
 
 
@@ -150,20 +154,35 @@ def test_without_a_tool_call_parser_ids_look_as_openais() -> None:
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [
-        (None, ""),
-        ("none", ""),
-        ("auto", ""),
-        ("required", ANY_TOOL),
-        (NAMED, "get_weather"),
-        ({"function": {}}, ""),
-        ({"function": {"name": 1}}, ""),
-        ({"function": "get_weather"}, ""),
-        ({"type": "function"}, ""),
-        ({}, ""),
+        (None, ToolChoice("auto")),
+        ("none", ToolChoice("none")),
+        ("auto", ToolChoice("auto")),
+        ("required", ToolChoice("required")),
+        (NAMED, ToolChoice("named", "get_weather")),
+        ({"function": {"name": "a" * 200}}, ToolChoice("named", "a" * 200)),
     ],
 )
-def test_a_tool_is_forced_by_name_or_any(choice: str | dict[str, Any] | None, expected: str) -> None:
-    assert forced_tool(choice) == expected
+def test_a_tool_choice_is_a_mode_or_a_tool(choice: str | dict[str, Any] | None, expected: ToolChoice) -> None:
+    assert parse_tool_choice(choice) == expected
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "sometimes",
+        "",
+        {"function": {}},
+        {"function": {"name": 1}},
+        {"function": {"name": ""}},
+        {"function": {"name": "a" * 201}},
+        {"function": "get_weather"},
+        {"type": "function"},
+        {},
+    ],
+)
+def test_a_malformed_tool_choice_is_refused(choice: str | dict[str, Any]) -> None:
+    with pytest.raises(ToolChoiceError):
+        parse_tool_choice(choice)
 
 
 @pytest.mark.parametrize(
@@ -199,12 +218,12 @@ def test_tools_are_offered_by_name(tools: list[dict[str, Any]], expected: dict[s
 def test_calls_are_wanted_where_tools_are_offered(
     tools: list[dict[str, Any]], choice: str | dict[str, Any] | None, wanted: bool
 ) -> None:
-    assert marked("hermes").for_request(tools=tools, tool_choice=choice).calls_wanted == wanted
-    assert not marked(None, "qwen3").for_request(tools=tools, tool_choice=choice).calls_wanted
+    assert request_parser(marked("hermes"), tools=tools, tool_choice=choice).calls_wanted == wanted
+    assert not request_parser(marked(None, "qwen3"), tools=tools, tool_choice=choice).calls_wanted
 
 
 def test_a_grammar_is_made_once() -> None:
     parsers = marked("hermes")
-    assert parsers.grammar("*") is parsers.grammar("*")
-    first, second = (parsers.for_request(tools=TOOLS, tool_choice=NAMED).grammar for _ in range(2))
+    assert parsers.grammar(ToolChoice("required")) is parsers.grammar(ToolChoice("required"))
+    first, second = (request_parser(parsers, tools=TOOLS, tool_choice=NAMED).grammar for _ in range(2))
     assert first is second

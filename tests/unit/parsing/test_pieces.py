@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from derender.decoding.detokenizer import DetokenizerState
-from derender.parsing.engine.pieces import cut_pieces, piece_text, read_pieces
+from derender.decoding.pieces import cut_pieces, piece_text, read_pieces
 
 from .support import encoded, with_markers
 
 if TYPE_CHECKING:
-    from derender.parsing.engine.pieces import Piece
+    from derender.decoding.pieces import Piece
     from derender.vocabulary import Vocabulary
 
 EOS: Final = 256

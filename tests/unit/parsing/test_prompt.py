@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from derender.parsing import ParserState, load_parsers, start
+from tests.support.parsers import request_parser
 
 from .support import encoded, events_of, joined, with_markers
 
@@ -32,7 +33,7 @@ def vocabulary(request: pytest.FixtureRequest) -> Vocabulary:
 def parser_of(vocabulary: Vocabulary, reasoning: str, **switches: Any) -> Parser:
     parsers = load_parsers(vocabulary, "hermes", reasoning)
     assert parsers is not None
-    return parsers.for_request(chat_template_kwargs=switches, whole_calls=True)
+    return request_parser(parsers, chat_template_kwargs=switches, whole_calls=True)
 
 
 def said_of(vocabulary: Vocabulary, prompt: str | None, reasoning: str, output: str, **switches: Any) -> Any:
@@ -158,7 +159,7 @@ def test_a_prompt_of_messages_ends_within_a_header(
     vocabulary = with_markers(HARMONY)
     parsers = load_parsers(vocabulary, "openai", "openai_gptoss")
     assert parsers is not None
-    parser = parsers.for_request(whole_calls=True)
+    parser = request_parser(parsers, whole_calls=True)
     known = prompt is not None and prompt.startswith("<|start|>")
     state = start(parser, encoded(vocabulary, (history if known else "") + prompt) if prompt else None)
     pieces = [token_id if token_id >= 256 else chr(token_id) for token_id in encoded(vocabulary, output)]

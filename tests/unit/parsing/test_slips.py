@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from derender.parsing.arguments.schema import ANY, parameter_types
+from tests.support.parsers import request_parser
 
 from .support import TOOLS, Said, marked, said
 
@@ -18,7 +19,8 @@ END = "</｜DSML｜"
 def check(tools: str, reasoning: str | None, output: str, expected: Said) -> None:
     parsers = marked(tools, reasoning)
     results = [
-        said(parsers.for_request(tools=TOOLS, whole_calls=whole_calls), output) for whole_calls in (True, False)
+        said(request_parser(parsers, tools=TOOLS, whole_calls=whole_calls), output)
+        for whole_calls in (True, False)
     ]
     assert results == [expected, expected]
 
@@ -77,7 +79,7 @@ def test_an_end_that_is_missing(tools: str, output: str, calls: list[tuple[str, 
     ],
 )
 def test_what_is_no_call_is_text_as_it_was(tools: str, output: str) -> None:
-    parser = marked(tools).for_request(tools=TOOLS, whole_calls=True)
+    parser = request_parser(marked(tools), tools=TOOLS, whole_calls=True)
     assert said(parser, output) in (Said(output, "", []), Said("", "", []))
 
 
@@ -96,7 +98,7 @@ def test_what_is_no_call_is_text_as_it_was(tools: str, output: str) -> None:
     ],
 )
 def test_a_parameter_that_is_none_makes_no_call(tools: str, output: str) -> None:
-    parser = marked(tools).for_request(tools=TOOLS, whole_calls=True)
+    parser = request_parser(marked(tools), tools=TOOLS, whole_calls=True)
     assert said(parser, output).calls == []
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from derender.errors import BadRequest
 from derender.parsing import ParserState, dump_state, load_state, parse, start
+from tests.support.parsers import request_parser
 
 from .support import TOOLS, marked, pieces_of
 
@@ -34,7 +35,7 @@ OUTPUTS: Final = {
 
 
 def parser_of(tools: str, reasoning: str | None, *, whole_calls: bool = True) -> Parser:
-    return marked(tools, reasoning).for_request(tools=TOOLS, whole_calls=whole_calls)
+    return request_parser(marked(tools, reasoning), tools=TOOLS, whole_calls=whole_calls)
 
 
 @pytest.mark.parametrize("whole_calls", [False, True])

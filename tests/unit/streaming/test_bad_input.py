@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derender.streaming import chat as chat_module
-from derender.streaming import completions as completions_module
+from derender.decoding.output import OutputDecoder
 from tests.support.api_client import CHAT, COMPLETIONS
 from tests.support.json_mutations import mutated
 from tests.support.models import served
@@ -120,13 +119,13 @@ def two_choices() -> dict[str, Any]:
         pytest.param(
             {"generate_chunks": [chunk([HELLO], "stop"), chunk([HELLO])]},
             "generate_chunks.1.choices.0",
-            "has ended",
+            "has finished",
             id="a chunk after the finish",
         ),
         pytest.param(
             {"generate_chunks": [chunk([HELLO], "stop"), chunk([], "stop")]},
             "generate_chunks.1.choices.0",
-            "has ended",
+            "has finished",
             id="a second finish",
         ),
         pytest.param(
@@ -182,7 +181,7 @@ def test_what_a_state_has_seen_end_is_over(client: Client, path: str) -> None:
     first = {"stream": True, "generate_chunk": chunk([HELLO], "stop")}
     state = client.post(path, first).json["stream_state"]
     found = error(client, path, generate_chunk=chunk([HELLO]), stream_state=state)
-    assert "has ended" in found["message"]
+    assert "has finished" in found["message"]
     other = {**chunk([HELLO], index=1), "request_id": "gen-2"}
     assert "another generation" in error(client, path, generate_chunk=other, stream_state=state)["message"]
     for allowed in (chunk([HELLO], index=1), USAGE_ONLY):
@@ -198,9 +197,7 @@ def test_nothing_is_decoded_before_all_is_checked(
     def decode(*_: object) -> None:
         raise AssertionError("decoded")
 
-    monkeypatch.setattr(chat_module, "decode_chunk", decode)
-    monkeypatch.setattr(completions_module, "decode_chunk", decode)
-    monkeypatch.setattr("derender.decoding.detokenizer.detokenize", decode)
+    monkeypatch.setattr(OutputDecoder, "decode_delta", decode)
     for last in (chunk([SIZE]), two_choices(), chunk([HELLO], logprobs=logprobs([SIZE])), chunk([], "stop")):
         body = {"stream": True, "generate_chunks": [chunk([HELLO], "stop"), last]}
         assert Local(tiny).post(path, body)[0] == 400

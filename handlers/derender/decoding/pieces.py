@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from derender.decoding.detokenizer import detokenize
+from .detokenizer import detokenize
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-    from derender.decoding.detokenizer import DetokenizerState
     from derender.vocabulary import Vocabulary
+
+    from .detokenizer import DetokenizerState
 
 __all__ = ["Piece", "cut_pieces", "piece_text", "read_pieces", "split_pieces"]
 

@@ -1,15 +1,15 @@
-"""A streamed request, of one generate chunk or several → chunks, and the state to send with the next ones."""
+"""Answer a streamed request: one or several generate chunks, and the state after the chunks before them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
-from derender.answers.choices import prompt_ids
+from derender.answers.choices import resolve_prompt
 from derender.protocol.limits import check_prompt_token_ids, check_streamed
 
-from .generation import begin, check, check_order
-from .sealing import open_state, seal_state
+from .checks import check_order, read_chunk
+from .seal import open_state, seal_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,26 +27,24 @@ ChunkT = TypeVar("ChunkT", bound="WireModel", covariant=True)
 
 
 class Derendered(NamedTuple, Generic[ChunkT]):
-    """What a streamed request is answered with."""
+    """The answer to a streamed request."""
 
     chunks: Sequence[ChunkT]
     state: StreamState
-    """To be sent with the next chunks."""
+    """The state to send with the next chunks."""
     finished: bool
     """Whether the generation has ended."""
     generation: GenerationState
-    """Where it is: what the state says, open."""
+    """The state, opened."""
 
 
 def derender_chunks(
     generation: Generation[ClientRequest, ChunkT], request: StreamRequest, created: int
 ) -> Derendered[ChunkT]:
-    """Derender some more of a generation.
-
-    All of the request is checked before anything is decoded.
+    """Derender the next chunks of a generation. All of them are checked before any is decoded.
 
     Args:
-        generation: How it is derendered.
+        generation: The generation, for the client's request.
         request: The generate chunks, and the state.
         created: Unix time in seconds, for the first chunk.
 
@@ -57,21 +55,24 @@ def derender_chunks(
     chunks = request.chunks
     indexes = {choice.index for chunk in chunks for choice in chunk.choices}
     check_streamed("generate_chunks", len(chunks), len(indexes))
-    one = request.generate_chunk is not None
-    paths = ["generate_chunk" if one else f"generate_chunks.{place}" for place in range(len(chunks))]
-    checked = [check(generation, path, chunk) for path, chunk in zip(paths, chunks, strict=True)]
-    check_prompt_token_ids("prompt_token_ids", request.prompt_token_ids, model.limits)
+    if request.generate_chunks is None:
+        paths = ["generate_chunk"]
+    else:
+        paths = [f"generate_chunks.{place}" for place in range(len(chunks))]
+    limits, candidates = model.limits, generation.client.candidates
+    checked = [read_chunk(path, chunk, candidates, limits) for path, chunk in zip(paths, chunks, strict=True)]
+    check_prompt_token_ids("prompt_token_ids", request.prompt_token_ids, limits)
     state = None
     if request.stream_state is not None:
         state = open_state(model.seal, generation.endpoint, generation.parser, request.stream_state)
-    check_order(state, checked, paths, model.limits)
+    check_order(state, checked, paths, limits)
+
     if state is None:
-        first = chunks[0]
-        prompt = prompt_ids(request.prompt_token_ids, first)
-        state = begin(generation, first.request_id or uuid4().hex, prompt, created)
+        prompt = resolve_prompt(request.prompt_token_ids, chunks[0])
+        state = generation.begin(chunks[0].request_id or uuid4().hex, prompt, created)
     answers: list[ChunkT] = []
     for each in checked:
         answer, state = generation.derender(state, each)
         answers.append(answer)
     sealed = seal_state(model.seal, generation.endpoint, generation.parser, state)
-    return Derendered(answers, sealed, generation.finished(state), state)
+    return Derendered(answers, sealed, generation.is_complete(state), state)

@@ -118,9 +118,10 @@ def _loaded(seal: StateSeal, parser: Parser | None, values: dict[str, Any]) -> C
     parsing = values.pop("parsing", None)
     choice = msgspec.convert(values, ChoiceState)
     markers: Container[int] = () if parser is None else parser.markers
-    token_ids = (*choice.decoding.window, *choice.begun, choice.held_token or 0)
+    output = choice.output
+    token_ids = (*output.detokenizer.window, *choice.open_character, output.held_token or 0)
     if max(token_ids) >= seal.size or any(
-        isinstance(piece, int) and piece not in markers for piece in choice.held
+        isinstance(piece, int) and piece not in markers for piece in output.held
     ):
         raise ValueError("ids that there are not")
     if (parser is None) != (parsing is None):

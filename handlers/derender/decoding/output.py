@@ -1,0 +1,245 @@
+"""Decode an output, up to the stop token or stop string that ended it.
+
+    decoded, state = decoder.decode(state, token_ids, …)
+
+The state is a value. A complete output is one piece, and any split of the same ids gives the same text. The
+state of a stream holds what may turn out to have ended it: the last token, if it is a stop token, and text that
+may become a stop string.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from derender.vocabulary import MAX_SIZE
+
+from .detokenizer import DetokenizerState, detokenize, held_text, start
+from .pieces import Piece, cut_pieces, piece_text, read_pieces, split_pieces
+from .stop import cut_stop_string, partial_stop_string
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from derender.vocabulary import Vocabulary
+
+    from .stop import StopReason, StopRule
+
+__all__ = ["Decoded", "OutputDecoder", "OutputState"]
+
+_TokenId = Annotated[int, Meta(ge=0, lt=MAX_SIZE)]
+_Count = Annotated[int, Meta(ge=0, lt=2**62)]
+
+
+class OutputState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The state of decoding an output."""
+
+    detokenizer: DetokenizerState = DetokenizerState()
+    held_token: _TokenId | None = None
+    """The last id, if a generation that ends with it was stopped by it."""
+    held: tuple[Piece, ...] = ()
+    """Text that may become a stop string."""
+    exempt: _Count = 0
+    """Length of the held text's beginning within which no stop string may end (`min_tokens`)."""
+    tokens: _Count = 0
+    """Number of ids read, up to `min_tokens`."""
+    stop_string: str | None = None
+    """The stop string that was found."""
+
+
+class Decoded(NamedTuple):
+    """What ids add to an output."""
+
+    pieces: Sequence[Piece]
+    """Text and, for a parser, markers."""
+    shown: int | None
+    """Number of ids up to the one that completed a stop string; None if all ids are shown."""
+    finish_reason: str | None
+    stop_reason: StopReason
+    ended: bool
+    """Whether the output ends here."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDecoder:
+    """Decodes the outputs for one request.
+
+    Attributes:
+        vocabulary: The model's vocabulary.
+        stop: What ends an output.
+        skip_special_tokens: Whether to leave special tokens that are not markers out of the text.
+        markers: Ids that a parser reads as markers; None if the output is only text.
+        raw: Whether the output is decoded as it was generated: stop strings stay in it, and so do stop tokens
+            that are not special; a character that is cut off is shown as U+FFFD.
+    """
+
+    vocabulary: Vocabulary
+    stop: StopRule
+    skip_special_tokens: bool = True
+    markers: Container[int] | None = None
+    raw: bool = False
+
+    def start(self, prompt_token_ids: Sequence[int] | None) -> OutputState:
+        """Return the state before an output.
+
+        Args:
+            prompt_token_ids: The prompt or a suffix of it, if known. Decoding continues it.
+        """
+        return OutputState(
+            start(self.vocabulary, prompt_token_ids, skip_special_tokens=self.skip_special_tokens)
+        )
+
+    def decode(
+        self, state: OutputState, token_ids: Sequence[int], finish_reason: str | None, stop_reason: StopReason
+    ) -> Decoded:
+        """Decode a complete output.
+
+        Args:
+            state: The state before it.
+            token_ids: Its ids.
+            finish_reason: Why the generation ended, as the generate server reports it.
+            stop_reason: The stop token or stop string that ended it, as the generate server reports it.
+        """
+        decoded, _ = self._decode(state, token_ids, finish_reason, stop_reason, final=True, whole=True)
+        return decoded
+
+    def decode_delta(
+        self, state: OutputState, token_ids: Sequence[int], finish_reason: str | None, stop_reason: StopReason
+    ) -> tuple[Decoded, OutputState]:
+        """Decode the next ids of a streamed output.
+
+        Args:
+            state: The state after the ids before.
+            token_ids: The ids.
+            finish_reason: Why the generation ended; None if it goes on.
+            stop_reason: The stop token or stop string that ended it, as the generate server reports it.
+
+        Returns:
+            What the ids add, and the state after them.
+        """
+        final = finish_reason is not None
+        if state.stop_string is not None and not self.raw:
+            # Nothing that follows a stop string is shown.
+            finish, reason = ("stop", state.stop_string) if final else (None, None)
+            return Decoded((), 0, finish, reason, ended=False), state
+        return self._decode(state, token_ids, finish_reason, stop_reason, final=final, whole=False)
+
+    def _decode(
+        self,
+        state: OutputState,
+        token_ids: Sequence[int],
+        finish_reason: str | None,
+        stop_reason: StopReason,
+        *,
+        final: bool,
+        whole: bool,
+    ) -> tuple[Decoded, OutputState]:
+        strings = self.stop.strings_to_find(finish_reason, stop_reason)
+        carried = state.held_token is not None
+        if state.held_token is not None:
+            token_ids = [state.held_token, *token_ids]
+        visible, held_token, reported = token_ids, None, stop_reason
+        if final:
+            visible, stop_reason = self.stop.drop_stop_token(token_ids, finish_reason, stop_reason)
+        elif token_ids and self.stop.is_stop_token(token_ids[-1]):
+            visible, held_token = token_ids[:-1], token_ids[-1]
+        state = replace(state, held_token=held_token)
+
+        if self.raw:
+            pieces, state = self._decode_raw(state, token_ids, visible, strings, final=final, whole=whole)
+            if finish_reason == "stop" and reported is None:
+                stop_reason = state.stop_string or stop_reason
+            return Decoded(pieces, None, finish_reason, stop_reason, ended=final), state
+
+        pieces, read, state = self._decode_until_stop(state, visible, strings, whole=whole)
+        if state.stop_string is not None:
+            finish_reason = "stop" if final else None
+            return Decoded(pieces, max(read - carried, 0), finish_reason, state.stop_string, ended=True), state
+        if final:
+            pieces, state = [*pieces, *state.held], replace(state, held=())
+        return Decoded(pieces, None, finish_reason, stop_reason, ended=final), state
+
+    def _decode_raw(
+        self,
+        state: OutputState,
+        token_ids: Sequence[int],
+        visible: Sequence[int],
+        strings: Sequence[str],
+        *,
+        final: bool,
+        whole: bool,
+    ) -> tuple[list[Piece], OutputState]:
+        """Decode all ids but a special token that ended the output. A stop string is only looked for."""
+        if final and len(visible) < len(token_ids) and token_ids[-1] not in self.vocabulary.special:
+            kept = token_ids
+        else:
+            kept = visible
+        pieces, detokenizer = self._read(state.detokenizer, kept)
+        if final:
+            pieces.append(held_text(detokenizer))
+        if strings and state.stop_string is None:
+            _, _, state = self._decode_until_stop(state, visible, strings, whole=whole)
+        return pieces, replace(state, detokenizer=detokenizer)
+
+    def _decode_until_stop(
+        self, state: OutputState, token_ids: Sequence[int], strings: Sequence[str], *, whole: bool
+    ) -> tuple[list[Piece], int, OutputState]:
+        """Decode ids up to the end of a stop string.
+
+        Returns:
+            The pieces to show, the number of ids up to a stop string, and the state.
+        """
+        if not strings:
+            pieces, detokenizer = self._read(state.detokenizer, token_ids)
+            return pieces, len(token_ids), replace(state, detokenizer=detokenizer)
+        pieces, after = self._scan(state, token_ids, strings, hold=not whole)
+        read = len(token_ids)
+        if after.stop_string is not None and not whole:
+            read = self._count_until_stop(state, token_ids, strings)
+        return pieces, read, after
+
+    def _count_until_stop(self, state: OutputState, token_ids: Sequence[int], strings: Sequence[str]) -> int:
+        """Count the ids up to the one that completes a stop string, by decoding them again one by one."""
+        read = 0
+        while read < len(token_ids) and state.stop_string is None:
+            _, state = self._scan(state, token_ids[read : read + 1], strings, hold=True)
+            read += 1
+        return read
+
+    def _scan(
+        self, state: OutputState, token_ids: Sequence[int], strings: Sequence[str], *, hold: bool
+    ) -> tuple[list[Piece], OutputState]:
+        """Decode ids and look for stop strings in what is held and in what the ids add.
+
+        Returns:
+            The pieces to show, and the state. With `hold` it holds text that may become a stop string.
+        """
+        detokenizer, held, exempt = state.detokenizer, list(state.held), state.exempt
+        early = token_ids[: max(self.stop.min_tokens - state.tokens, 0)]
+        if early:
+            pieces, detokenizer = self._read(detokenizer, early)
+            held += pieces
+            exempt = len(piece_text(self.vocabulary, held))
+        pieces, detokenizer = self._read(detokenizer, token_ids[len(early) :])
+        held += pieces
+        text = piece_text(self.vocabulary, held)
+        kept, found = cut_stop_string(text, exempt, strings, include=self.stop.include)
+        if found is not None:
+            shown, held = cut_pieces(self.vocabulary, held, len(kept)), []
+        elif hold:
+            shown, held = split_pieces(self.vocabulary, held, len(text) - partial_stop_string(text, strings))
+            exempt = max(exempt - len(piece_text(self.vocabulary, shown)), 0)
+        else:
+            shown, held = held, []
+        tokens = state.tokens + len(early)
+        return shown, OutputState(detokenizer, state.held_token, tuple(held), exempt, tokens, found)
+
+    def _read(self, state: DetokenizerState, token_ids: Sequence[int]) -> tuple[list[Piece], DetokenizerState]:
+        skip = self.skip_special_tokens
+        if self.markers is not None:
+            return read_pieces(self.vocabulary, self.markers, state, token_ids, skip_special_tokens=skip)
+        text, state = detokenize(self.vocabulary, state, token_ids, skip_special_tokens=skip)
+        return [text], state
