@@ -10,7 +10,7 @@ import pytest
 
 from derender.protocol import generate, limits, reading
 from derender.settings import FUNCTION_VARIABLES, Settings, SettingsError, variable_of
-from derender.streaming import sealing
+from derender.streaming import seal
 from tests.support.paths import ROOT
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def test_templates_set_what_is_listed_from_the_parameters_that_are_listed() -> N
         ("length of a request id", f"{generate.MAX_REQUEST_ID} characters"),
         ("chunks per request", f"{limits.MAX_CHUNKS:,}"),
         ("choices that share", f"{limits.MAX_STREAMED_CHOICES:,}"),
-        ("length of a stream state", f"{sealing.MAX_DATA // MEBIBYTE} MiB"),
+        ("length of a stream state", f"{seal.MAX_DATA // MEBIBYTE} MiB"),
         ("prompt ids and prompt logprobs", f"{limits.MAX_REPEATED // MEBIBYTE} MiB"),
         ("nesting", f"{limits.MAX_DEPTH} levels"),
     ],
