@@ -1,4 +1,4 @@
-"""The batch state machine: what it may do, and what becomes of a job when something goes wrong."""
+"""The batch state machine: its permissions, and the outcome of jobs in which something goes wrong."""
 
 from __future__ import annotations
 
@@ -116,19 +116,19 @@ def test_a_key_encrypts_executions_and_logs(stack: Deployed) -> None:
     assert encrypted.log_group["KmsKeyId"] == KEY
 
 
-# Resource → actions. Where there is a * in a resource, AWS leaves no choice:
+# Resource → actions. AWS leaves no choice for a * in a resource:
 GRANTED: Final = {
-    # a job stays with the version that it began with, and versions have numbers that are not known before
+    # a job ends with the version it began with, whose number is not known before
     f"arn:aws:lambda:{HERE}:function:{FUNCTION}:*": {"lambda:InvokeFunction"},
     f"arn:aws:states:{HERE}:stateMachine:derender-batch": {"states:StartExecution"},
-    # executions have ids that are not known before
+    # executions have random ids
     f"arn:aws:states:{HERE}:execution:derender-batch:*": {"states:DescribeExecution", "states:StopExecution"},
     f"arn:aws:states:{HERE}:execution:derender-batch/parts:*": {
         "states:DescribeExecution",
         "states:StopExecution",
         "states:RedriveExecution",
     },
-    # IAM knows no resources for these actions
+    # IAM defines no resources for these actions
     "*": {
         "logs:CreateLogDelivery",
         "logs:GetLogDelivery",
@@ -147,7 +147,7 @@ GRANTED: Final = {
 
 
 def granted(statements: Iterable[dict[str, Any]]) -> dict[str, set[str]]:
-    """Resource → actions."""
+    """Return resource → actions."""
     grants: dict[str, set[str]] = {}
     for statement in statements:
         assert statement["Effect"] == "Allow"
@@ -157,11 +157,11 @@ def granted(statements: Iterable[dict[str, Any]]) -> dict[str, set[str]]:
 
 
 def several(value: str | list[str]) -> list[str]:
-    """One may stand for itself in a policy."""
+    """Return a list. A policy may hold one value instead."""
     return [value] if isinstance(value, str) else value
 
 
-def test_the_role_may_do_what_it_must_and_no_more(stack: Deployed) -> None:
+def test_the_role_has_least_privilege(stack: Deployed) -> None:
     assert granted(stack.statements) == GRANTED
 
 
@@ -187,18 +187,18 @@ def test_the_role_may_use_a_key_for_its_executions_and_logs_only() -> None:
 
 HELLO_WORLD: Final = [9707, 11, 1879, 0]
 ZERO: Final = 15
-"""The token of the digit 0; the others follow."""
+"""Token of the digit 0. The other digits follow."""
 END: Final = 151_645
 
 
-def line(number: int, *, custom_id: str | None = None) -> bytes:
-    """A line that asks for `Hello, world!` and a number. Those of one number of digits are of one length."""
+def line(number: int, *, custom_id: str | None = None, prompt: str = "What is it?") -> bytes:
+    """Return a line for `Hello, world!` and a number. Numbers with as many digits make lines of one length."""
     token_ids = [*HELLO_WORLD, *(ZERO + int(digit) for digit in str(number)), END]
     response = {
         "request_id": f"gen-{number:05}",
         "choices": [{"index": 0, "token_ids": token_ids, "finish_reason": "stop"}],
     }
-    messages = [{"role": "user", "content": "What is it?"}]
+    messages = [{"role": "user", "content": prompt}]
     request = {
         "custom_id": custom_id or f"line-{number:05}",
         "method": "POST",
@@ -209,13 +209,13 @@ def line(number: int, *, custom_id: str | None = None) -> bytes:
 
 
 CLEAN: Final = [line(number) for number in range(100, 148)]
-"""In 5 parts, all but the last in 2 pieces."""
+"""Lines of 5 parts, each but the last with 2 pieces."""
 CORRUPT: Final = b"x" + CLEAN[20][1:]
 DUPLICATE: Final = line(130, custom_id="line-00103")
 LINES: Final = [*CLEAN[:20], CORRUPT, *CLEAN[21:30], DUPLICATE, *CLEAN[31:]]
-"""One of them is no JSON, another has the id of one before."""
+"""The same with a line that is not JSON, and one with the id of an earlier line."""
 PARTS: Final = (0, 4096, 8192, 12288, 16384)
-"""Where they begin."""
+"""Starts of the parts."""
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +226,7 @@ def handler() -> Handler:
 
 @contextmanager
 def job(stack: Deployed, handler: Handler, lines: Iterable[bytes]) -> Iterator[Account]:
-    """An account with an input, that is cut into small parts and pieces."""
+    """Yield an account with an input, whose parts and pieces are small."""
     with aws() as patch:
         patch.setattr("derender.batch.steps.plan.MIN_PART_BYTES", PARTS[1])
         patch.setattr("derender.batch.steps.derender.MAX_LINES", 8)
@@ -243,14 +243,14 @@ def account(stack: Deployed, handler: Handler) -> Iterator[Account]:
 
 @pytest.fixture(scope="module")
 def undisturbed(stack: Deployed, handler: Handler) -> Run:
-    """What becomes of that job where nothing happens."""
+    """The outcome of that job without disturbances."""
     with job(stack, handler, LINES) as account:
         return account.run()
 
 
 @pytest.fixture(scope="module")
 def clean(stack: Deployed, handler: Handler) -> Run:
-    """What becomes of a job without bad lines."""
+    """The outcome of a job without bad lines."""
     with job(stack, handler, CLEAN) as account:
         return account.run()
 
@@ -260,24 +260,24 @@ def manifest(run: Run) -> Any:
 
 
 def results(run: Run) -> list[Any]:
-    """The lines of the results, in the manifest's order."""
+    """Return the lines of the results in the order of the manifest."""
     content = b"".join(run.objects[each["key"]] for each in manifest(run)["results"])
     return [json.loads(each) for each in content.splitlines()]
 
 
 def errors(run: Run) -> list[Any]:
-    """The lines of the errors."""
+    """Return the lines of the errors."""
     return [json.loads(each) for each in run.objects[manifest(run)["errors"]["key"]].splitlines()]
 
 
 def said(result: Any) -> tuple[str, str]:
-    """Custom id and text of a result."""
+    """Return custom id and text of a result."""
     (choice,) = result["response"]["body"]["choices"]
     return result["custom_id"], choice["message"]["content"]
 
 
 def assert_as_undisturbed(run: Run, undisturbed: Run) -> None:
-    """Nothing is lost, nothing is doubled, and all is the same, byte by byte."""
+    """Check that nothing is lost or doubled, and that every byte is the same."""
     assert (run.status, run.output) == (undisturbed.status, undisturbed.output)
     assert run.objects == undisturbed.objects
 
@@ -295,8 +295,8 @@ def test_each_line_is_answered_in_order(undisturbed: Run) -> None:
     }
 
 
-def test_what_parts_return_is_small(undisturbed: Run) -> None:
-    # Together the outputs of at most 10,000 may be 256 KB.
+def test_parts_return_nothing(undisturbed: Run) -> None:
+    # The outputs of 10,000 parts may have 256 KB together.
     assert undisturbed.part_outputs == [{}] * len(PARTS)
 
 
@@ -310,16 +310,17 @@ def test_a_bad_line_costs_only_itself(undisturbed: Run, clean: Run) -> None:
     ]
 
 
-def test_ten_thousand_lines_are_answered_in_order(stack: Deployed, handler: Handler) -> None:
+def test_parts_of_the_real_size_are_answered_in_order(stack: Deployed, handler: Handler) -> None:
+    lines = [line(number, prompt="What is it?" * 200) for number in range(1600)]
     with aws() as patch:
         account = Account(stack, handler, patch)
-        account.put(INPUT, b"".join(map(line, range(10_000))))
+        account.put(INPUT, b"".join(lines))
         run = account.run()
     assert run.part_outputs == [{}] * 4
     assert [said(result) for result in results(run)] == [
-        (f"line-{number:05}", f"Hello, world!{number}") for number in range(10_000)
+        (f"line-{number:05}", f"Hello, world!{number}") for number in range(1600)
     ]
-    assert run.output["counts"] == {"total": 10_000, "completed": 10_000, "failed": 0}
+    assert run.output["counts"] == {"total": 1600, "completed": 1600, "failed": 0}
 
 
 # --- workers that die -----------------------------------------------------------------------------------------
@@ -333,14 +334,14 @@ DEATHS: Final = {
         "errorType": "Sandbox.Timedout",
         "errorMessage": "RequestId: 1-2-3 Error: Task timed out after 900.00 seconds",
     },
-    # Step Functions' name for it, where Lambda has none.
+    # Step Functions' name for an end that Lambda does not name.
     "unknown": {"errorType": "Lambda.Unknown", "errorMessage": "The cause could not be determined"},
 }
-"""How the end of a worker is reported."""
+"""Reports of the end of a worker."""
 
 
 @pytest.mark.parametrize("death", DEATHS)
-def test_a_worker_that_dies_is_followed_by_another(account: Account, undisturbed: Run, death: str) -> None:
+def test_another_worker_replaces_one_that_dies(account: Account, undisturbed: Run, death: str) -> None:
     def die(event: Event, number: int) -> None:
         if (event["step"], number) in (("plan", 0), ("derender", 1), ("derender", 2), ("finish", 0)):
             raise Death(DEATHS[death])
@@ -391,7 +392,7 @@ def test_an_answer_may_be_lost(account: Account, undisturbed: Run) -> None:
     assert len(run.waits) == len(lost) == len(PARTS) + 2
 
 
-def test_a_worker_that_always_dies_fails_the_job_and_says_why(account: Account) -> None:
+def test_a_worker_that_always_dies_fails_the_job_with_its_error(account: Account) -> None:
     account.on_invoke = die_in_second_part
     run = account.run()
     assert (run.status, run.error) == ("FAILED", "States.ExceedToleratedFailureThreshold")
@@ -426,13 +427,13 @@ def test_a_part_may_take_several_invocations(account: Account, undisturbed: Run)
     assert {call.event["start"] for call in steps} == goes_on | {*PARTS}
 
 
-# --- services that are busy -----------------------------------------------------------------------------------
+# --- busy services -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("error", "status", "times"),
     [
-        ("TooManyRequestsException", 429, 30),  # many parts wait for their turn
+        ("TooManyRequestsException", 429, 30),  # many parts wait for a function
         ("ServiceException", 500, 5),
         ("SdkClientException", 503, 5),
     ],
@@ -469,10 +470,10 @@ def test_s3_may_be_busy(account: Account, undisturbed: Run, slowed: Collection[i
     assert len(run.waits) == retries
 
 
-# --- inputs that are wrong ------------------------------------------------------------------------------------
+# --- wrong inputs ------------------------------------------------------------------------------------
 
 
-def test_an_input_that_is_not_there_fails_the_job_at_once(account: Account) -> None:
+def test_a_missing_input_fails_the_job_at_once(account: Account) -> None:
     run = account.run("input/absent.jsonl")
     assert (run.status, run.error) == ("FAILED", "BatchError")
     assert f"s3://{BUCKET}/input/absent.jsonl does not exist" in (run.cause or "")
@@ -480,7 +481,7 @@ def test_an_input_that_is_not_there_fails_the_job_at_once(account: Account) -> N
     assert run.objects == {}
 
 
-def test_an_input_that_is_replaced_meanwhile_fails_the_job(account: Account) -> None:
+def test_an_input_that_is_replaced_during_the_job_fails_it(account: Account) -> None:
     def replace(event: Event, number: int) -> None:
         if (event["step"], number) == ("derender", 1):
             account.put(INPUT, b"".join(CLEAN))
@@ -495,10 +496,10 @@ def test_an_input_that_is_replaced_meanwhile_fails_the_job(account: Account) -> 
     assert "output/job-1/manifest.json" not in run.objects
 
 
-# --- what holds of all jobs -----------------------------------------------------------------------------------
+# --- all jobs -----------------------------------------------------------------------------------
 
 
-def test_a_job_stays_with_the_version_that_it_began_with(account: Account, undisturbed: Run) -> None:
+def test_a_job_ends_with_the_version_it_began_with(account: Account, undisturbed: Run) -> None:
     def release(event: Event, number: int) -> None:
         if (event["step"], number) == ("derender", 0):
             account.release()
@@ -508,7 +509,7 @@ def test_a_job_stays_with_the_version_that_it_began_with(account: Account, undis
     assert [call.version for call in account.calls] == ["1"] * (len(PARTS) + 2)
 
 
-def test_nothing_of_a_line_stays_in_the_history(account: Account, undisturbed: Run) -> None:
+def test_the_history_holds_nothing_of_a_line(account: Account, undisturbed: Run) -> None:
     account.on_invoke = die_in_second_part
     for history in (undisturbed.history, account.run().history):
         assert "DerenderPart" in history

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 import orjson
 import pytest
+import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -133,6 +134,15 @@ def test_handlers_are_in_their_packages() -> None:
 def test_the_script_of_the_relay_is_executable() -> None:
     for folder in (ROOT / "handlers", built() / RELAY):
         assert (folder / "relay.sh").stat().st_mode & 0o555 == 0o555
+
+
+def test_built_templates_have_no_aliases() -> None:
+    """CloudFormation understands no YAML aliases, so `sam build` has to expand them."""
+    paths = [*built().glob("**/template.yaml")]
+    assert len(paths) == 1 + len({*INFRA.glob("*.yaml")} - {INFRA / "account.yaml"})
+    for path in paths:
+        with path.open(encoding="utf-8") as file:
+            assert not any(isinstance(token, yaml.AliasToken) for token in yaml.scan(file)), path
 
 
 def test_requirements_are_complete() -> None:

@@ -1,4 +1,4 @@
-"""What `sam build` packages as the tokenizer layer: its makefile, run as SAM runs it."""
+"""The tokenizer layer that `sam build` packages: its makefile, run as SAM runs it."""
 
 from __future__ import annotations
 
@@ -12,35 +12,43 @@ from typing import Final
 import pytest
 
 import layer_compiler
+from copy_compiled import CopyError, copy_compiled
 from derender.vocabulary import load
 from tests.support.small_tokenizers import byte_level_tokenizer, sentence_piece_tokenizer, write_folder
 
 LAYER: Final = Path(__file__).parents[2] / "layers" / "tokenizer"
 NO_PYTHON: Final = "false"
-"""A program that is no Python with the compiler."""
+"""A program that stands for a missing Python."""
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    """The layer's folder, in a project without an environment; its bundled vocabulary is a small one."""
-    folder = tmp_path / "project" / "layers" / "tokenizer"
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project without an environment, whose layer bundles a small vocabulary."""
+    root = tmp_path_factory.mktemp("layer")
+    folder = root / "project" / "layers" / "tokenizer"
     folder.mkdir(parents=True)
     for name in ("Makefile", "models.toml", "copy_compiled.py"):
         shutil.copy(LAYER / name, folder)
-    compiled = write_folder(tmp_path / "bundled", byte_level_tokenizer())
+    compiled = write_folder(root / "bundled", byte_level_tokenizer())
     layer_compiler.build(compiled, "Qwen3", folder / "default")
-    write_folder(tmp_path / "project" / "models" / "own", sentence_piece_tokenizer(strip=True))
-    return folder
+    write_folder(root / "project" / "models" / "own", sentence_piece_tokenizer(strip=True))
+    return root / "project"
+
+
+@pytest.fixture
+def source(project: Path, tmp_path: Path) -> Path:
+    """The layer's folder in a copy of the project."""
+    return shutil.copytree(project, tmp_path / "project") / "layers" / "tokenizer"
 
 
 OF_MAKE: Final = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS")
-"""What `make test` would tell a make within it."""
+"""Variables that `make test` would pass to a make in a test."""
 
 
 def make(
     source: Path, python: str = sys.executable, path: str = os.environ["PATH"]
 ) -> subprocess.CompletedProcess[str]:
-    """Build in a copy of the folder, with the original's makefile."""
+    """Build in a copy of the folder with the makefile of the original."""
     work = source.parents[2] / "scratch"
     shutil.copytree(source, work, dirs_exist_ok=True)
     return subprocess.run(
@@ -60,7 +68,7 @@ def make(
 
 
 def made(source: Path) -> dict[str, bytes]:
-    """The files of the layer that was made."""
+    """Return the files of the built layer."""
     folder = source.parents[2] / "artifacts"
     return {
         path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
@@ -68,19 +76,19 @@ def made(source: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("python", [sys.executable, NO_PYTHON])
-def test_the_bundled_vocabulary_is_packaged_with_a_compiler_and_without(source: Path, python: str) -> None:
+def test_the_bundled_vocabulary_is_packaged_with_and_without_the_compiler(source: Path, python: str) -> None:
     done = make(source, python)
     assert done.returncode == 0, done.stderr
     assert made(source) == {"tokenizer/Qwen3.vocab": (source / "default" / "Qwen3.vocab").read_bytes()}
 
 
 def list_own(source: Path) -> None:
-    """List another model, whose source is outside of the folder."""
+    """Add a model whose source is outside of the folder to the list."""
     with (source / "models.toml").open("a", encoding="utf-8") as file:
         file.write('[[model]]\nname = "own"\nsource = "../../models/own"\n')
 
 
-def test_models_are_compiled_from_where_the_list_is(source: Path) -> None:
+def test_sources_are_relative_to_the_list(source: Path) -> None:
     list_own(source)
     done = make(source)
     assert done.returncode == 0, done.stderr
@@ -89,13 +97,15 @@ def test_models_are_compiled_from_where_the_list_is(source: Path) -> None:
     assert load(own).manifest.rule == "byte-fallback"
 
 
-def test_what_is_not_compiled_needs_the_compiler(source: Path) -> None:
+def test_a_source_that_is_not_compiled_needs_the_compiler(source: Path) -> None:
     list_own(source)
     done = make(source, NO_PYTHON)
     assert done.returncode != 0
-    assert (
-        f"{source / 'models.toml'}: model 2: source '../../models/own': needs the compiler: make" in done.stderr
+    message, *of_make = done.stderr.splitlines()
+    assert message.startswith(
+        f"{source / 'models.toml'}: model 2: source '../../models/own': needs the compiler"
     )
+    assert all(line.startswith("make: ") for line in of_make)
     assert not any(made(source))
 
 
@@ -121,21 +131,21 @@ def test_what_is_not_compiled_needs_the_compiler(source: Path) -> None:
         ("[[model]", "can't be read: "),
     ],
 )
-def test_what_is_more_than_a_copy_is_refused_without_the_compiler(
-    source: Path, text: str, problem: str
+def test_a_list_that_needs_more_than_copies_is_refused_without_the_compiler(
+    source: Path, tmp_path: Path, text: str, problem: str
 ) -> None:
     models = source / "models.toml"
     models.write_text(f'[[model]]\nname = "Qwen3"\nsource = "default/Qwen3.vocab"\n{text}\n')
-    done = make(source, NO_PYTHON)
-    assert done.returncode != 0
-    said, *make_says = done.stderr.splitlines()
-    assert said.startswith(f"{models}: {problem}")
-    assert all(line.startswith("make: ") for line in make_says)
-    assert not any(made(source))
+    out = tmp_path / "out"
+    out.mkdir()
+    with pytest.raises(CopyError) as error:
+        copy_compiled(models, out)
+    assert str(error.value).startswith(f"{models}: {problem}")
+    assert not any(out.iterdir())
 
 
 def test_a_list_is_read_as_toml_without_the_compiler(source: Path) -> None:
-    """In single quotes, on one line, with a comment, at an absolute path and outside of the folder."""
+    """The list has single quotes, one line, a comment, an absolute path and a path out of the folder."""
     vocabulary = (source / "default" / "Qwen3.vocab").read_bytes()
     for path in (source.parent / "beside.vocab", source.parents[2] / "far away.vocab"):
         path.write_bytes(vocabulary)
@@ -149,7 +159,7 @@ def test_a_list_is_read_as_toml_without_the_compiler(source: Path) -> None:
     assert made(source) == {"tokenizer/org--a.vocab": vocabulary, "tokenizer/b.vocab": vocabulary}
 
 
-def test_without_a_python_that_reads_toml_the_build_fails_in_a_line(source: Path) -> None:
+def test_without_a_python_that_reads_toml_the_build_fails_with_one_line(source: Path) -> None:
     programs = source.parents[2] / "programs"
     programs.mkdir()
     for name in ("sh", "mkdir", "cp", "false"):
@@ -158,25 +168,25 @@ def test_without_a_python_that_reads_toml_the_build_fails_in_a_line(source: Path
     (programs / "make").symlink_to(make_)
     done = make(source, NO_PYTHON, str(programs))
     assert done.returncode != 0
-    said, *make_says = done.stderr.splitlines()
-    assert said.startswith(
-        "models.toml needs Python 3.11 or newer to be read, and there is none here: run make"
+    message, *of_make = done.stderr.splitlines()
+    assert message.startswith(
+        "models.toml needs Python 3.11 or newer, which this machine lacks: run make setup"
     )
-    assert all(line.startswith("make: ") for line in make_says)
+    assert all(line.startswith("make: ") for line in of_make)
 
 
-def test_a_list_that_can_not_be_used_fails_the_build(source: Path) -> None:
+def test_an_invalid_list_fails_the_build(source: Path) -> None:
     (source / "models.toml").write_text('[[model]]\nname = "own"\n')
     done = make(source)
     assert done.returncode != 0
     assert "models.toml: own: source: is missing" in done.stderr
 
 
-def test_vocabularies_of_ones_own_take_the_place_of_the_list(source: Path) -> None:
+def test_compiled_vocabularies_in_layer_replace_the_list(source: Path) -> None:
     list_own(source)
     (source / "layer").mkdir()
     (source / "layer" / "a.vocab").write_bytes(b"compiled")
     done = make(source, NO_PYTHON)
     assert done.returncode == 0, done.stderr
-    assert "not the models of models.toml" in done.stdout
+    assert "instead of the models in models.toml" in done.stdout
     assert made(source) == {"tokenizer/a.vocab": b"compiled"}
