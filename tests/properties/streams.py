@@ -150,7 +150,7 @@ class Stream:
 
     def ended(self, *, cut: bool) -> list[Event]:
         """All events, if the output ends here."""
-        return joined([*self.events, *finish(self.parser, self.state, cut=cut)])
+        return joined([*self.events, *finish(self.parser, self.state, cut=cut)[0]])
 
 
 def run(

@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from derender.decoding.pieces import read_pieces
 from derender.errors import BadRequest
 from derender.parsing import dump_state, finish, load_state, parse
+from derender.parsing.engine.format import Arguments, CallObjects
+from derender.parsing.engine.format import Value as ValueRegion
+from derender.parsing.engine.lifecycle import Status
 from tests.conformance.vocabularies import vocabulary
 from tests.support.json_mutations import mutated, places, replaced
 from tests.support.parsers import request_parser
@@ -35,7 +38,7 @@ MOST_BYTES: Final = 2048
 families = pytest.mark.parametrize("family", FAMILIES, ids=[family.name for family in FAMILIES])
 
 NOTATION: Final = st.fixed_dictionaries(
-    {},
+    {"kind": st.just("notation")},
     optional={
         "phase": st.sampled_from(
             (
@@ -78,50 +81,69 @@ TEXTS: Final = st.sampled_from(
     )
 )
 CALL: Final = st.fixed_dictionaries({"name": TEXTS}, optional={"written_id": TEXTS, "arguments": TEXTS})
-CALLS: Final = st.fixed_dictionaries(
-    {"status": st.sampled_from(("kept", "given", "text"))},
+OPEN_CALL: Final = st.fixed_dictionaries(
+    {"name": TEXTS},
     optional={
-        "raw": TEXTS,
-        "kept": st.lists(CALL, max_size=2),
-        "name": TEXTS,
-        "muted": st.booleans(),
-        "broken": st.booleans(),
-        "written": st.sampled_from(("", "begun", "parameters")),
+        "written_id": TEXTS,
+        "arguments": st.lists(TEXTS, max_size=2),
+        "started": st.booleans(),
+        "parameters": st.booleans(),
         "keys": st.lists(st.integers(-(2**70), 2**70), max_size=2) | st.just([0] * 65),
         "key": TEXTS | st.none(),
     },
 )
-VALUE: Final = st.fixed_dictionaries(
-    {}, optional={"form": st.sampled_from(("string", "json", "kept")), "kept": TEXTS, "notation": NOTATION}
-)
-OBJECTS: Final = st.fixed_dictionaries(
-    {},
-    optional={
-        "phase": st.sampled_from(
-            ("begin", "key", "next key", "colon", "value", "after value", "between", "next", "done", "bad")
-        ),
-        "listed": st.booleans(),
-        "key": st.sampled_from(("", "name", "arguments", "parameters", "id", "x")),
-        "value": NOTATION,
-        "text": TEXTS,
-        "named": st.booleans(),
-        "arguments": TEXTS,
-        "begun": st.booleans(),
-        "written_id": TEXTS,
-    },
-)
+READINGS: Final = {
+    ValueRegion: st.fixed_dictionaries(
+        {"kind": st.just("value")},
+        optional={
+            "form": st.sampled_from(("string", "json", "undecided")),
+            "kept": TEXTS,
+            "notation": NOTATION,
+        },
+    ),
+    Arguments: NOTATION,
+    CallObjects: st.fixed_dictionaries(
+        {"kind": st.just("call_objects")},
+        optional={
+            "phase": st.sampled_from(
+                ("begin", "key", "next key", "colon", "value", "after value", "between", "next", "done", "bad")
+            ),
+            "in_list": st.booleans(),
+            "key": st.sampled_from(("", "name", "arguments", "parameters", "id", "x")),
+            "value": NOTATION,
+            "text": TEXTS,
+            "named": st.booleans(),
+            "arguments": TEXTS,
+            "has_arguments": st.booleans(),
+            "written_id": TEXTS,
+        },
+    ),
+}
+"""Kind of region → what is read in it."""
+
+
+def calls(reading: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Open markup of calls, and what is read in it."""
+    return st.fixed_dictionaries(
+        {"status": st.sampled_from(tuple(Status)), "reading": reading},
+        optional={
+            "origin": st.sampled_from(("content", "reasoning", "answer", "x")),
+            "raw": TEXTS,
+            "kept": st.lists(CALL, max_size=2),
+            "call": OPEN_CALL,
+        },
+    )
+
+
 PARTS: Final[dict[str, st.SearchStrategy[Any]]] = {
     "held": TEXTS | st.lists(TEXTS | st.integers(-1, 300_000), max_size=3),
-    "space": TEXTS,
+    "leading_space": TEXTS,
     "answered": st.booleans(),
     "reasoned": st.booleans(),
     "marked": st.booleans(),
-    "named": TEXTS,
-    "number": st.integers(-1, 3) | st.sampled_from((2**31 - 1, 2**31)),
-    "calls": CALLS | st.none(),
-    "value": VALUE | st.none(),
-    "arguments": NOTATION | st.none(),
-    "objects": OBJECTS | st.none(),
+    "next_name": TEXTS,
+    "emitted": st.integers(-1, 3) | st.sampled_from((2**31 - 1, 2**31)),
+    "calls": calls(st.one_of(st.none(), *READINGS.values())) | st.none(),
 }
 
 
@@ -147,13 +169,9 @@ def tampered(draw: st.DrawFn, parser: Parser, dumped: dict[str, Any]) -> Any:
         name = draw(st.sampled_from(sorted(PARTS)))
         return {**changed, name: draw(PARTS[name])}
     region = draw(st.sampled_from(regions))
-    inside = {"value": "value", "arguments": "arguments", "calls": "objects"}.get(
-        parser.grammar.regions[region].yields
-    )
+    reading = READINGS.get(type(parser.grammar.regions[region]), st.none())
     made = {"region": region, **draw(st.fixed_dictionaries({}, optional=PARTS))}
-    for name in ("value", "arguments", "objects"):
-        made.pop(name, None)
-    return {**made, **({inside: draw(PARTS[inside])} if inside else {})}
+    return {**made, "calls": draw(calls(reading) | st.none())}
 
 
 @families

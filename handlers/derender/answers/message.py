@@ -17,7 +17,7 @@ from derender.parsing import (
     ToolChoice,
     ToolChoiceError,
     call_id,
-    end,
+    finish,
     offered_tools,
     parse,
     parse_tool_choice,
@@ -138,7 +138,7 @@ class MessageParser:
         events, state = parse(self.parser, state, pieces)
         cuts_call = False
         if ended:
-            last, cuts_call = end(self.parser, state, cut=(finish_reason or "stop") != "stop")
+            last, cuts_call = finish(self.parser, state, cut=(finish_reason or "stop") != "stop")
             events += last
         reasoning = [event.text for event in events if isinstance(event, Reasoning)]
         starts = {event.index: event for event in events if isinstance(event, CallStart)}

@@ -1,7 +1,8 @@
 """Reasoning and tool calls out of a model's output, as a state machine whose state is a value (README.md)."""
 
 from .engine.events import CallArguments, CallStart, Content, Event, Reasoning
-from .engine.machine import Parser, end, finish, parse
+from .engine.machine import finish, parse
+from .engine.parser import Parser
 from .engine.prompt import start
 from .engine.state import ParserState
 from .engine.state_json import dump_state, load_state
@@ -27,7 +28,6 @@ __all__ = [
     "ToolChoiceError",
     "call_id",
     "dump_state",
-    "end",
     "finish",
     "load_parsers",
     "load_state",

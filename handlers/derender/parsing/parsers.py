@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .engine.format import Format, FormatError, Ids
 from .engine.grammar import compile_grammar
-from .engine.machine import Parser
+from .engine.parser import Parser
 from .formats.bare import REQUIRED, named
 from .registry import REASONING_PARSERS, TOOL_CALL_PARSERS
 from .tool_choice import AUTO, ToolChoice

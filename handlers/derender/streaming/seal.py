@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "open_state", "seal_state"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of what `data` holds. It changes with the fields of the states, and with what they mean."""
 MAX_DATA: Final = 4 * 1024 * 1024
 """Longest `data`, and most bytes that are packed in it: an open call of a million tokens."""

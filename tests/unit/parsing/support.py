@@ -160,7 +160,8 @@ def events_of(
             state = load_state(parser, json.loads(json.dumps(dump_state(parser, state))))
         more, state = parse(parser, state, chunk)
         events += more
-    return events + finish(parser, state, cut=cut)
+    last, _ = finish(parser, state, cut=cut)
+    return events + last
 
 
 def splits(pieces: Sequence[Piece]) -> Iterator[list[list[Piece]]]:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import pytest
 
-from derender.parsing.arguments.call_objects import CallArgumentsRead, CallEnd, CallName, CallsState, read_calls
+from derender.parsing.arguments.call_objects import (
+    CallObjectsState,
+    ObjectArguments,
+    ObjectEnd,
+    ObjectName,
+    read_call_objects,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,24 +35,24 @@ class Got(NamedTuple):
 def in_pieces(pieces: Sequence[str], *, known_keys: bool) -> Got:
     """Read calls that come in pieces; between two, the state is JSON."""
     calls: list[tuple[str, str, bool]] = []
-    state, kept = CallsState(), ""
+    state, kept = CallObjectsState(), ""
     for number, piece in enumerate(pieces):
         kept += piece
         final = number == len(pieces) - 1
         while True:
-            got = read_calls(state, kept, 0, markers=MARKERS, known_keys=known_keys, final=final)
+            got = read_call_objects(state, kept, 0, markers=MARKERS, known_keys=known_keys, final=final)
             for found in got.found:
                 match found:
-                    case CallName(name, _):
+                    case ObjectName(name, _):
                         calls.append((name, "", False))
-                    case CallArgumentsRead(json):
+                    case ObjectArguments(json):
                         name, arguments, _ = calls[-1]
                         calls[-1] = (name, arguments + json, False)
-                    case CallEnd():
+                    case ObjectEnd():
                         calls[-1] = (*calls[-1][:2], True)
             moved = got.end > 0
             kept = kept[got.end :]
-            state = msgspec.json.decode(msgspec.json.encode(got.state), type=CallsState)
+            state = msgspec.json.decode(msgspec.json.encode(got.state), type=CallObjectsState)
             if not moved or state.phase in ("done", "bad"):
                 break
     return Got(calls, kept, state.phase)
@@ -137,20 +143,23 @@ def test_arguments_come_without_what_is_around_them(text: str) -> None:
 
 
 def test_the_id_is_given_where_it_comes_before_the_name() -> None:
-    got = read_calls(CallsState(), '{"id": "x1", "name": "f"}', 0, markers={}, known_keys=True)
-    assert got.found[0] == CallName("f", "x1")
+    got = read_call_objects(CallObjectsState(), '{"id": "x1", "name": "f"}', 0, markers={}, known_keys=True)
+    assert got.found[0] == ObjectName("f", "x1")
 
 
 def test_arguments_come_as_they_are_written() -> None:
     text = '{"name": "f", "arguments": {"a": "Pa'
-    named = read_calls(CallsState(), text, 0, markers={}, known_keys=True)
-    assert named.found == [CallName("f", "")]
-    begun = read_calls(named.state, text, named.end, markers={}, known_keys=True)
-    assert begun.found == [CallArgumentsRead('{"a": "Pa')]
+    named = read_call_objects(CallObjectsState(), text, 0, markers={}, known_keys=True)
+    assert named.found == [ObjectName("f", "")]
+    begun = read_call_objects(named.state, text, named.end, markers={}, known_keys=True)
+    assert begun.found == [ObjectArguments('{"a": "Pa')]
 
 
 def test_nothing_is_told_of_arguments_before_the_name() -> None:
-    assert read_calls(CallsState(), '{"arguments": {"a": 1}, ', 0, markers={}, known_keys=True).found == []
+    assert (
+        read_call_objects(CallObjectsState(), '{"arguments": {"a": 1}, ', 0, markers={}, known_keys=True).found
+        == []
+    )
 
 
 @pytest.mark.parametrize(

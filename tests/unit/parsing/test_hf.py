@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from derender.decoding.detokenizer import DetokenizerState
 from derender.decoding.pieces import read_pieces
 from derender.parsing import ParserError, Parsers, load_parsers, start
-from derender.parsing.engine.patterns import Found, Regular
-from derender.parsing.engine.regexes import RegexScanner
+from derender.parsing.patterns import Match, Regex
+from derender.parsing.patterns.regexes import RegexScanner
 from derender.vocabulary import files, load
 from tests.support.parsers import request_parser
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tokenizers import Tokenizer
 
-    from derender.parsing.engine.patterns import Pattern
+    from derender.parsing.patterns import Pattern
 
 CALL: Final = {"type": "function", "function": "{content}"}
 NAMED: Final = {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}}
@@ -227,19 +227,22 @@ def test_a_call_that_is_cut_is_none() -> None:
     ("change", "problem"),
     [
         (None, "no response_template"),
-        ({"version": 2}, "version 2"),
-        ({"fields": {}}, "no fields"),
-        ({"start_anchor": 3}, "start_anchor is 3"),
-        ({"oops": 1}, "'oops' is not known"),
-        ({"fields": {"content": {"oops": 1}}}, "field 'content': 'oops' is not known"),
-        ({"fields": {"content": {"open_pattern": "("}}}, "open_pattern is no regular expression"),
-        ({"fields": {"content": {"open": "a", "open_pattern": "a"}}}, "both open and open_pattern"),
-        ({"fields": {"content": {"open": "a", "content": "yaml"}}}, "no content parser 'yaml'"),
+        ({"version": 2}, r"Invalid enum value 2 - at `\$.version`"),
+        ({"fields": {}}, r"Expected `object` of length >= 1 - at `\$.fields`"),
+        ({"start_anchor": 3}, r"Expected `str \| array \| null`, got `int` - at `\$.start_anchor`"),
+        ({"oops": 1}, "unknown field `oops`"),
+        ({"fields": {"content": {"oops": 1}}}, "field 'content': Object contains unknown field `oops`"),
+        ({"fields": {"content": {"open_pattern": "("}}}, "open_pattern is not a valid regular expression"),
+        ({"fields": {"content": {"open": "a", "open_pattern": "a"}}}, "use open or open_pattern, not both"),
+        (
+            {"fields": {"content": {"open": "a", "content": "yaml"}}},
+            "content parser must be one of .*, got 'yaml'",
+        ),
         ({"fields": {"content": {}, "thinking": {}}}, "only one field"),
-        ({"fields": {"tool_calls": {"content": "json"}}}, "neither open nor open_pattern"),
+        ({"fields": {"tool_calls": {"content": "json"}}}, "needs open or open_pattern"),
         (
             {"fields": {"tool_calls": {"open": "a", "transform": {"name": "{nope}"}}}},
-            "'nope' is neither content nor a group",
+            "uses 'nope', which is neither content nor a group",
         ),
     ],
 )
@@ -579,14 +582,14 @@ def test_ids_of_a_real_tokenizer(layer: Callable[[str], Path], qwen3: Tokenizer)
 def test_matches_count_once_nothing_changes_them(
     patterns: list[str | Pattern], text: str, expected: tuple[int, int | None]
 ) -> None:
-    scanner = RegexScanner([Regular(each) if isinstance(each, str) else each for each in patterns], {})
+    scanner = RegexScanner([Regex(each) if isinstance(each, str) else each for each in patterns], {})
     found = scanner.search(text, 0)
     assert found is not None
     assert (found.start, found.pattern) == expected
 
 
 def test_a_match_has_its_groups() -> None:
-    scanner = RegexScanner([Regular(r"(?P<name>\w+)\((?:(?P<other>x)|y)\1")], {})
-    assert scanner.search("f(yf!", 0) == Found(0, 4, 0, {"name": "f"})
-    assert scanner.search("f(yf", 0, final=True) == Found(0, 4, 0, {"name": "f"})
+    scanner = RegexScanner([Regex(r"(?P<name>\w+)\((?:(?P<other>x)|y)\1")], {})
+    assert scanner.search("f(yf!", 0) == Match(0, 4, 0, {"name": "f"})
+    assert scanner.search("f(yf", 0, final=True) == Match(0, 4, 0, {"name": "f"})
     assert scanner.search("f(yg", 0, final=True) is None

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import pytest
 
+from derender.parsing.arguments.literals import escape
 from derender.parsing.arguments.notation import (
     CALL_ARGUMENTS,
     GEMMA,
     JSON,
-    MOST_NESTED,
-    MOST_WORD,
+    MAX_DEPTH,
+    MAX_WORD,
     PYTHON,
     NotationState,
-    as_json,
-    escape,
-    read,
+    read_notation,
+    to_json,
     with_quotes,
 )
 
@@ -48,7 +48,7 @@ def in_pieces(notation: Notation, pieces: Sequence[str], state: NotationState, *
     for number, piece in enumerate(pieces):
         kept += piece
         last = final and number == len(pieces) - 1
-        got = read(notation, state, kept, 0, markers=MARKERS, final=last)
+        got = read_notation(notation, state, kept, 0, markers=MARKERS, final=last)
         written, kept = written + got.json, kept[got.end :]
         state = msgspec.json.decode(msgspec.json.encode(got.state), type=NotationState)
     return Got(written, kept, state.phase)
@@ -196,23 +196,25 @@ def test_an_escape_that_the_end_cuts_is_a_fault(text: str) -> None:
 
 @pytest.mark.parametrize("notation", [JSON, PYTHON, GEMMA])
 def test_nesting_is_bounded(notation: Notation) -> None:
-    deepest = "[" * MOST_NESTED + "]" * MOST_NESTED
-    assert as_json(notation, deepest) == deepest
-    assert as_json(notation, f"[{deepest}]") is None
-    assert as_json(notation, '{"a":' * (MOST_NESTED + 1) + "1" + "}" * (MOST_NESTED + 1)) is None
+    deepest = "[" * MAX_DEPTH + "]" * MAX_DEPTH
+    assert to_json(notation, deepest) == deepest
+    assert to_json(notation, f"[{deepest}]") is None
+    assert to_json(notation, '{"a":' * (MAX_DEPTH + 1) + "1" + "}" * (MAX_DEPTH + 1)) is None
 
 
 @pytest.mark.parametrize("notation", [JSON, PYTHON, GEMMA])
 def test_words_are_bounded(notation: Notation) -> None:
-    longest = "1" * MOST_WORD
-    assert as_json(notation, f"[{longest}]") == f"[{longest}]"
-    assert as_json(notation, f"[{longest}1]") is None
-    assert read(notation, NotationState(), f"{longest}1", 0).state.phase == "bad", "before its end is known"
+    longest = "1" * MAX_WORD
+    assert to_json(notation, f"[{longest}]") == f"[{longest}]"
+    assert to_json(notation, f"[{longest}1]") is None
+    assert read_notation(notation, NotationState(), f"{longest}1", 0).state.phase == "bad", (
+        "before its end is known"
+    )
 
 
 def test_strings_are_not_bounded() -> None:
     text = json.dumps("x" * 10_000)
-    assert as_json(JSON, text) == text
+    assert to_json(JSON, text) == text
 
 
 @pytest.mark.parametrize(
@@ -256,7 +258,7 @@ def test_literals_of_python_become_json(text: str, expected: str) -> None:
     ["name", "1j", "[1 2]", "[,]", "{'a'}", "{'a': }", "f'a'", "-", "f(1)", "[1)", "(1]", r"'\x4'", "1 + 1"],
 )
 def test_what_is_no_literal_of_python_is_a_fault(text: str) -> None:
-    assert as_json(PYTHON, text) is None
+    assert to_json(PYTHON, text) is None
 
 
 @pytest.mark.parametrize(
@@ -319,7 +321,7 @@ def test_gemmas_form_becomes_json(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize("text", ["{city}", "{:1}", "{a:}", "{a:1 b:[2}", "[1", "{,}"])
 def test_what_is_not_of_gemmas_form_is_a_fault(text: str) -> None:
-    assert as_json(GEMMA, "{a:[" + text + "]}") is None
+    assert to_json(GEMMA, "{a:[" + text + "]}") is None
 
 
 def test_the_quotes_text_is_text_where_the_quote_is_a_token() -> None:
@@ -328,11 +330,11 @@ def test_the_quotes_text_is_text_where_the_quote_is_a_token() -> None:
 
 @pytest.mark.parametrize("text", ["", " ", "{", '{"a": 1} x', '"', "nul"])
 def test_only_a_whole_value_is_json(text: str) -> None:
-    assert as_json(JSON, text) is None
+    assert to_json(JSON, text) is None
 
 
 def test_white_space_around_a_value_is_not_of_it() -> None:
-    assert as_json(JSON, ' \r\n{"a": 1}\t') == '{"a": 1}'
+    assert to_json(JSON, ' \r\n{"a": 1}\t') == '{"a": 1}'
 
 
 @pytest.mark.parametrize(
@@ -358,7 +360,7 @@ def test_text_is_escaped_where_json_must(text: str, expected: str) -> None:
         {"phase": "after"},
         {"phase": "elsewhere"},
         {"phase": "next", "open": "("},
-        {"phase": "next", "open": "]" * (MOST_NESTED + 1)},
+        {"phase": "next", "open": "]" * (MAX_DEPTH + 1)},
         {"phase": "string", "quote": 4},
         {"more": 1},
     ],

@@ -15,7 +15,7 @@ from derender.parsing import (
     offered_tools,
     parse_tool_choice,
 )
-from derender.parsing.engine.format import Act, Ids, Yields
+from derender.parsing.engine.format import Act, Arguments, CallObjects, Ids, Shows, Text, Value
 from tests.support.parsers import request_parser
 
 from .support import NAMES, REASONING_NAMES, TOOL_NAMES, TOOLS, WHOLE, go_together, marked, said
@@ -103,13 +103,9 @@ def test_every_way_leads_to_a_region(tools: str | None, reasoning: str | None) -
     for grammar in grammars(tools, reasoning):
         for name, region in grammar.regions.items():
             ways = {edge.to for edge in region.edges}
-            if region.yields in (Yields.ARGUMENTS, Yields.CALLS):
-                assert not region.edges, "they end by themselves"
+            if isinstance(region, Arguments | CallObjects):
                 ways |= {region.then} | {region.otherwise} - {""}
-            else:
-                assert name in grammar.scanners
             assert ways <= grammar.regions.keys(), name
-            assert (region.notation is not None) == (region.yields is Yields.ARGUMENTS), name
 
 
 @pytest.mark.parametrize(("tools", "reasoning"), PAIRS)
@@ -117,13 +113,15 @@ def test_what_is_inside_a_call_is_entered_by_beginning_one(tools: str | None, re
     for grammar in grammars(tools, reasoning):
         for region in grammar.regions.values():
             for edge in region.edges:
-                to = grammar.regions[edge.to].yields
-                if to is Yields.VALUE:
-                    assert edge.act is Act.PARAMETER
-                if to is Yields.ARGUMENTS:
-                    assert edge.act is Act.OPEN
-                if to is Yields.CALLS:
-                    assert edge.act is Act.BEGIN
+                match grammar.regions[edge.to]:
+                    case Value():
+                        assert edge.act is Act.PARAMETER
+                    case Arguments():
+                        assert edge.act is Act.OPEN
+                    case CallObjects():
+                        assert edge.act is Act.BEGIN
+                    case _:
+                        pass
 
 
 @pytest.mark.parametrize(("tools", "reasoning"), PAIRS)
@@ -136,7 +134,8 @@ def test_outputs_begin_in_a_region(tools: str | None, reasoning: str | None) -> 
 @pytest.mark.parametrize(("tools", "reasoning"), [pair for pair in PAIRS if pair[1] is None])
 def test_without_a_reasoning_parser_nothing_is_reasoning(tools: str, reasoning: None) -> None:
     for grammar in grammars(tools, reasoning):
-        assert all(region.yields is not Yields.REASONING for region in grammar.regions.values())
+        texts = [region for region in grammar.regions.values() if isinstance(region, Text)]
+        assert {region.shows for region in texts} == {Shows.CONTENT}
 
 
 @pytest.mark.parametrize(

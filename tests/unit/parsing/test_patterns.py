@@ -6,30 +6,29 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from derender.parsing.engine.patterns import (
+from derender.parsing.characters import encode_markers
+from derender.parsing.patterns.parts import (
     ANYTHING,
     END,
-    MOST_CAPTURED,
-    MOST_SPACE,
+    MAX_CAPTURED,
+    MAX_SPACE,
     SPACE,
-    Found,
-    Scanner,
     ahead,
     any_of,
     capture,
     one_of,
     optional,
-    translate,
 )
+from derender.parsing.patterns.scanner import Match, Scanner
 
 if TYPE_CHECKING:
-    from derender.parsing.engine.patterns import Pattern
+    from derender.parsing.patterns import Pattern
 
 MARKERS: Final = {"<m>": "\ud800", "<m>>": "\ud801"}
 NAME: Final = capture("name", r"^>\s")
 
 
-def search(text: str, *patterns: Pattern, final: bool = False) -> Found | None:
+def search(text: str, *patterns: Pattern, final: bool = False) -> Match | None:
     return Scanner(patterns, MARKERS).search(text, 0, final=final)
 
 
@@ -137,33 +136,33 @@ def test_at_the_end_nothing_is_held(pattern: Pattern, text: str, expected: str |
 
 
 def test_of_two_at_one_place_the_earlier_is_found() -> None:
-    assert search("x<ab>.", ("<a", NAME, ">"), ("<ab>",)) == Found(1, 5, 0, {"name": "b"})
-    assert search("x<ab>.", ("<ab>",), ("<a", NAME, ">")) == Found(1, 5, 0, {})
+    assert search("x<ab>.", ("<a", NAME, ">"), ("<ab>",)) == Match(1, 5, 0, {"name": "b"})
+    assert search("x<ab>.", ("<ab>",), ("<a", NAME, ">")) == Match(1, 5, 0, {})
 
 
 def test_of_two_at_different_places_the_first_is_found() -> None:
-    assert search("x<b><a>", ("<a>",), ("<b>",)) == Found(1, 4, 1, {})
+    assert search("x<b><a>", ("<a>",), ("<b>",)) == Match(1, 4, 1, {})
 
 
 def test_an_earlier_pattern_that_may_come_holds_a_later_one() -> None:
-    assert search("x<a", ("<ab>",), ("<a",)) == Found(1, 3, None, {})
-    assert search("x<ac", ("<ab>",), ("<a",)) == Found(1, 3, 1, {})
+    assert search("x<a", ("<ab>",), ("<a",)) == Match(1, 3, None, {})
+    assert search("x<ac", ("<ab>",), ("<a",)) == Match(1, 3, 1, {})
 
 
 def test_each_pattern_captures_its_own() -> None:
     patterns = [("<f=", NAME, ">"), ("<g=", capture("id", "0-9"), " ", NAME, ">")]
-    assert search("<f=a>", *patterns) == Found(0, 5, 0, {"name": "a"})
-    assert search("<g=7 b>", *patterns) == Found(0, 7, 1, {"id": "7", "name": "b"})
+    assert search("<f=a>", *patterns) == Match(0, 5, 0, {"name": "a"})
+    assert search("<g=7 b>", *patterns) == Match(0, 7, 1, {"id": "7", "name": "b"})
 
 
 def test_an_optional_capture_may_be_missing() -> None:
     pattern: Pattern = ("<", NAME, optional(" ", capture("id", "0-9")), ">")
-    assert search("<a>", pattern) == Found(0, 3, 0, {"name": "a"})
-    assert search("<a 1>", pattern) == Found(0, 5, 0, {"name": "a", "id": "1"})
+    assert search("<a>", pattern) == Match(0, 3, 0, {"name": "a"})
+    assert search("<a 1>", pattern) == Match(0, 5, 0, {"name": "a", "id": "1"})
 
 
 def test_a_capture_is_bounded() -> None:
-    longest = "n" * MOST_CAPTURED
+    longest = "n" * MAX_CAPTURED
     assert found_in(f"<{longest}>", ("<", NAME, ">")) == f"<{longest}>"
     assert found_in(f"<{longest}n>", ("<", NAME, ">")) is None
     assert held_of(f"<{longest}", ("<", NAME, ">")) == f"<{longest}"
@@ -171,22 +170,22 @@ def test_a_capture_is_bounded() -> None:
 
 
 def test_of_much_white_space_the_last_is_the_markers() -> None:
-    spaces = " " * (MOST_SPACE + 72)
-    assert held_of(spaces, (SPACE, "<a>")) == " " * MOST_SPACE
-    assert found_in(f"{spaces}<a>", (SPACE, "<a>")) == " " * MOST_SPACE + "<a>"
+    spaces = " " * (MAX_SPACE + 72)
+    assert held_of(spaces, (SPACE, "<a>")) == " " * MAX_SPACE
+    assert found_in(f"{spaces}<a>", (SPACE, "<a>")) == " " * MAX_SPACE + "<a>"
 
 
 def test_the_search_begins_at_a_place() -> None:
-    assert Scanner([("<a>",)], {}).search("<a><a>", 1) == Found(3, 6, 0, {})
+    assert Scanner([("<a>",)], {}).search("<a><a>", 1) == Match(3, 6, 0, {})
 
 
 def test_without_patterns_nothing_is_held_or_found() -> None:
-    assert search("text <") == Found(6, 6, None, {})
+    assert search("text <") == Match(6, 6, None, {})
     assert search("text <", final=True) is None
 
 
 def test_of_markers_that_begin_alike_the_longest_is_read() -> None:
-    assert translate("<m>><m><m", MARKERS) == "\ud801\ud800<m"
+    assert encode_markers("<m>><m><m", MARKERS) == "\ud801\ud800<m"
 
 
 def test_anything_is_what_may_not_become_another_pattern() -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from derender.parsing.arguments.schema import ANY, MOST_HELD, parameter_types, typed
+from derender.parsing.arguments.schema import ANY_TYPE, MAX_UNDECIDED, coerce, parameter_types
 
 NUMBER: Final = {"integer", "number"}
 NODES: Final = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
@@ -24,7 +24,7 @@ NODES: Final = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"
         pytest.param({"type": "string", "nullable": False}, {"string"}, id="not nullable"),
         pytest.param({"enum": ["a", "b"]}, {"string"}, id="enum"),
         pytest.param({"enum": ["a", 1, None]}, {"string", "integer", "null"}, id="mixed enum"),
-        pytest.param({"type": "string", "enum": [1, 2]}, ANY, id="an enum of another type"),
+        pytest.param({"type": "string", "enum": [1, 2]}, ANY_TYPE, id="an enum of another type"),
         pytest.param({"type": "string", "enum": []}, {"string"}, id="empty enum"),
         pytest.param({"const": True}, {"boolean"}, id="const"),
         pytest.param({"const": 1.5}, {"number"}, id="const number"),
@@ -32,7 +32,7 @@ NODES: Final = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"
         pytest.param({"const": [1]}, {"array"}, id="const array"),
         pytest.param({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"string", "null"}, id="anyOf"),
         pytest.param({"oneOf": [{"type": "number"}, {"const": "x"}]}, {*NUMBER, "string"}, id="oneOf"),
-        pytest.param({"anyOf": [{"type": "string"}, {}]}, ANY, id="anyOf with anything"),
+        pytest.param({"anyOf": [{"type": "string"}, {}]}, ANY_TYPE, id="anyOf with anything"),
         pytest.param(
             {"type": ["string", "integer"], "anyOf": [{"type": "integer"}, {"type": "null"}]},
             {"integer"},
@@ -40,29 +40,29 @@ NODES: Final = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"
         ),
         pytest.param({"allOf": [{"type": ["string", "null"]}, {"type": "string"}]}, {"string"}, id="allOf"),
         pytest.param({"allOf": [{"type": "number"}, {"type": "integer"}]}, {"integer"}, id="allOf, narrower"),
-        pytest.param({"allOf": [{"type": "string"}, {"type": "array"}]}, ANY, id="a contradiction"),
+        pytest.param({"allOf": [{"type": "string"}, {"type": "array"}]}, ANY_TYPE, id="a contradiction"),
         pytest.param({"$ref": "#/$defs/city"}, {"string"}, id="reference"),
         pytest.param({"$ref": "#/definitions/a~1b~0c"}, {"array"}, id="reference with escapes"),
         pytest.param({"$ref": "#/$defs/again"}, {"string"}, id="reference to a reference"),
-        pytest.param({"$ref": "#/$defs/loop"}, ANY, id="reference to itself"),
-        pytest.param({"$ref": "#/$defs/none"}, ANY, id="reference to nothing"),
-        pytest.param({"$ref": "https://example.com/schema"}, ANY, id="reference elsewhere"),
+        pytest.param({"$ref": "#/$defs/loop"}, ANY_TYPE, id="reference to itself"),
+        pytest.param({"$ref": "#/$defs/none"}, ANY_TYPE, id="reference to nothing"),
+        pytest.param({"$ref": "https://example.com/schema"}, ANY_TYPE, id="reference elsewhere"),
         pytest.param(
             {"anyOf": [{"$ref": "#/$defs/city"}, {"type": "null"}]}, {"string", "null"}, id="in anyOf"
         ),
-        pytest.param({}, ANY, id="empty schema"),
-        pytest.param({"description": "a city"}, ANY, id="no type"),
-        pytest.param(True, ANY, id="true"),
-        pytest.param(False, ANY, id="false"),
-        pytest.param(None, ANY, id="null"),
-        pytest.param("string", ANY, id="a string"),
-        pytest.param({"type": "text"}, ANY, id="unknown type"),
+        pytest.param({}, ANY_TYPE, id="empty schema"),
+        pytest.param({"description": "a city"}, ANY_TYPE, id="no type"),
+        pytest.param(True, ANY_TYPE, id="true"),
+        pytest.param(False, ANY_TYPE, id="false"),
+        pytest.param(None, ANY_TYPE, id="null"),
+        pytest.param("string", ANY_TYPE, id="a string"),
+        pytest.param({"type": "text"}, ANY_TYPE, id="unknown type"),
         pytest.param({"type": ["text", "string"]}, {"string"}, id="an unknown type among others"),
-        pytest.param({"type": [["string"], 1]}, ANY, id="types that are none"),
+        pytest.param({"type": [["string"], 1]}, ANY_TYPE, id="types that are none"),
         pytest.param(
-            {"type": {"string": 1}, "enum": 3, "anyOf": {}, "allOf": 1, "$ref": 2}, ANY, id="nonsense"
+            {"type": {"string": 1}, "enum": 3, "anyOf": {}, "allOf": 1, "$ref": 2}, ANY_TYPE, id="nonsense"
         ),
-        pytest.param({"anyOf": [1, None]}, ANY, id="alternatives that are none"),
+        pytest.param({"anyOf": [1, None]}, ANY_TYPE, id="alternatives that are none"),
     ],
 )
 def test_a_parameter_has_the_types_its_schema_allows(schema: object, expected: set[str]) -> None:
@@ -81,13 +81,13 @@ def test_a_parameter_has_the_types_its_schema_allows(schema: object, expected: s
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        pytest.param(None, ANY, id="no schema"),
-        pytest.param(True, ANY, id="true"),
-        pytest.param([], ANY, id="a list"),
-        pytest.param({"properties": None}, ANY, id="no properties"),
-        pytest.param({"properties": {"town": {"type": "string"}}}, ANY, id="other properties"),
+        pytest.param(None, ANY_TYPE, id="no schema"),
+        pytest.param(True, ANY_TYPE, id="true"),
+        pytest.param([], ANY_TYPE, id="a list"),
+        pytest.param({"properties": None}, ANY_TYPE, id="no properties"),
+        pytest.param({"properties": {"town": {"type": "string"}}}, ANY_TYPE, id="other properties"),
         pytest.param({"additionalProperties": {"type": "integer"}}, {"integer"}, id="additional"),
-        pytest.param({"additionalProperties": False}, ANY, id="none additional"),
+        pytest.param({"additionalProperties": False}, ANY_TYPE, id="none additional"),
         pytest.param(
             {"properties": {"city": {"type": "string"}}, "additionalProperties": {"type": "integer"}},
             {"string"},
@@ -100,8 +100,8 @@ def test_a_parameter_has_the_types_its_schema_allows(schema: object, expected: s
             {"null"},
             id="referred to",
         ),
-        pytest.param({"$ref": "#"}, ANY, id="refers to itself"),
-        pytest.param({"allOf": 1, "anyOf": [2]}, ANY, id="nonsense"),
+        pytest.param({"$ref": "#"}, ANY_TYPE, id="refers to itself"),
+        pytest.param({"allOf": 1, "anyOf": [2]}, ANY_TYPE, id="nonsense"),
     ],
 )
 def test_a_parameter_is_looked_for_where_schemas_have_it(parameters: object, expected: set[str]) -> None:
@@ -172,7 +172,7 @@ def test_a_parameter_is_looked_for_where_schemas_have_it(parameters: object, exp
     ],
 )
 def test_bare_text_is_of_a_type_that_is_allowed_or_a_string(types: str, text: str, expected: str) -> None:
-    written = typed(text, frozenset(types.split()))
+    written = coerce(text, frozenset(types.split()))
     assert written == expected
     assert json.loads(written) is not ...
 
@@ -191,7 +191,7 @@ def test_bare_text_is_of_a_type_that_is_allowed_or_a_string(types: str, text: st
     ],
 )
 def test_without_a_type_the_text_says_it(text: str, expected: Any) -> None:
-    value = json.loads(typed(text, ANY))
+    value = json.loads(coerce(text, ANY_TYPE))
     assert value == expected
     assert type(value) is type(expected)
 
@@ -201,16 +201,16 @@ def test_without_a_type_the_text_says_it(text: str, expected: Any) -> None:
     [('"Paris"', '"Paris"'), (r' "a\n" ', r'"a\n"'), ('"a', r'"\"a"'), ("Paris", '"Paris"'), ("5", "5")],
 )
 def test_text_that_the_model_calls_json_may_be_a_string_of_json(text: str, expected: str) -> None:
-    assert typed(text, ANY, as_written=True) == expected
+    assert coerce(text, ANY_TYPE, declared_json=True) == expected
 
 
 def test_a_huge_number_stays_as_it_is_written() -> None:
-    longest = "9" * MOST_HELD
-    assert typed(longest, frozenset({"integer"})) == longest
-    assert typed(f"{longest}9", frozenset({"integer"})) == f'"{longest}9"'
+    longest = "9" * MAX_UNDECIDED
+    assert coerce(longest, frozenset({"integer"})) == longest
+    assert coerce(f"{longest}9", frozenset({"integer"})) == f'"{longest}9"'
 
 
 def test_long_json_is_read_and_long_literals_of_python_are_not() -> None:
-    long = "x" * MOST_HELD
-    assert typed(f'["{long}"]', frozenset({"array"})) == f'["{long}"]'
-    assert typed(f"['{long}']", frozenset({"array"})) == f"\"['{long}']\""
+    long = "x" * MAX_UNDECIDED
+    assert coerce(f'["{long}"]', frozenset({"array"})) == f'["{long}"]'
+    assert coerce(f"['{long}']", frozenset({"array"})) == f"\"['{long}']\""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from derender.parsing.arguments.schema import ANY, parameter_types
+from derender.parsing.arguments.schema import ANY_TYPE, parameter_types
 from tests.support.parsers import request_parser
 
 from .support import TOOLS, Said, marked, said
@@ -163,5 +163,5 @@ def test_a_mention_of_a_function_does_not_take_the_next_call() -> None:
 
 def test_a_schema_that_holds_itself_many_times_comes_to_an_end() -> None:
     schema = {"properties": {"v": {"anyOf": [{"$ref": "#/properties/v"}] * 8}}}
-    assert parameter_types(schema, "v") == ANY
-    assert parameter_types({"allOf": [{"$ref": "#"}] * 8, "properties": {}}, "v") == ANY
+    assert parameter_types(schema, "v") == ANY_TYPE
+    assert parameter_types({"allOf": [{"$ref": "#"}] * 8, "properties": {}}, "v") == ANY_TYPE

@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import pytest
 
-from derender.parsing.arguments.schema import ANY, MOST_HELD
+from derender.parsing.arguments.schema import ANY_TYPE, MAX_UNDECIDED
 from derender.parsing.arguments.values import ValueState, begin_value, end_value, read_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from derender.parsing.arguments.values import Written
+    from derender.parsing.arguments.values import DeclaredType
 
 MARKERS: Final = {"\ud800": '<"tool">'}
 STRING: Final = frozenset({"string"})
 INTEGER: Final = frozenset({"integer"})
 OBJECT: Final = frozenset({"object"})
-LONG: Final = "x" * (MOST_HELD + 1)
+LONG: Final = "x" * (MAX_UNDECIDED + 1)
 
 
 def comes(
-    pieces: Sequence[str], types: frozenset[str], written: Written | None = None, *, keep: bool = False
+    pieces: Sequence[str], types: frozenset[str], written: DeclaredType | None = None, *, keep: bool = False
 ) -> list[str | None]:
     """The JSON that the beginning, each piece and the end of a value bring; between two, the state is JSON."""
     began = begin_value(types, written)
     brought: list[str | None] = [began.json]
     state = began.state
     for piece in pieces:
-        got = read_value(state, piece, types, MARKERS, keep=keep)
+        got = read_value(state, piece, types, MARKERS, whole=keep)
         brought.append(got.json)
         state = msgspec.json.decode(msgspec.json.encode(got.state), type=ValueState)
     return [*brought, end_value(state, types, written)]
@@ -43,7 +43,7 @@ def whole(parts: Sequence[str | None]) -> str | None:
 
 
 def value(
-    text: str, types: frozenset[str], written: Written | None = None, *, keep: bool = False
+    text: str, types: frozenset[str], written: DeclaredType | None = None, *, keep: bool = False
 ) -> str | None:
     """A value's JSON, which is the same in one piece and character by character."""
     first = whole(comes([text], types, written, keep=keep))
@@ -63,11 +63,11 @@ def test_a_string_is_passed_on_as_it_comes() -> None:
 def test_what_may_be_something_else_is_kept_to_its_end() -> None:
     assert comes(["1", "2"], INTEGER) == ["", "", "", "12"]
     assert comes(["1", "2", "x"], INTEGER) == ["", "", "", "", '"12x"']
-    assert comes(["nu", "ll"], ANY) == ["", "", "", "null"]
+    assert comes(["nu", "ll"], ANY_TYPE) == ["", "", "", "null"]
 
 
 def test_of_unknown_type_a_long_text_is_a_string_from_its_bound_on() -> None:
-    assert comes([LONG[:-1], "x", '"', "y"], ANY) == ["", "", f'"{LONG}', r"\"", "y", '"']
+    assert comes([LONG[:-1], "x", '"', "y"], ANY_TYPE) == ["", "", f'"{LONG}', r"\"", "y", '"']
 
 
 def test_of_an_objects_type_long_json_is_passed_on_from_its_bound_on() -> None:
@@ -87,9 +87,9 @@ def test_of_an_objects_type_long_json_is_passed_on_from_its_bound_on() -> None:
         (f'{{"a": "{LONG}"}}', STRING | INTEGER),
         (f"{{a: {LONG}}}", OBJECT),
         (f"[{LONG}]", OBJECT),
-        (f"['{LONG}']", ANY),
-        (f"{LONG} {{", ANY),
-        ("1" * (MOST_HELD + 1), INTEGER),
+        (f"['{LONG}']", ANY_TYPE),
+        (f"{LONG} {{", ANY_TYPE),
+        ("1" * (MAX_UNDECIDED + 1), INTEGER),
     ],
 )
 def test_a_long_text_that_is_nothing_else_is_a_string(text: str, types: frozenset[str]) -> None:
@@ -113,32 +113,32 @@ def test_behind_long_json_there_is_nothing_else(behind: str) -> None:
 @pytest.mark.parametrize(
     ("text", "types", "written", "expected"),
     [
-        ("5", ANY, "string", '"5"'),
-        ("null", ANY, "string", '"null"'),
+        ("5", ANY_TYPE, "string", '"5"'),
+        ("null", ANY_TYPE, "string", '"null"'),
         ("5", INTEGER, "string", '"5"'),
         ("5", STRING, "string", '"5"'),
-        ("5", ANY, "json", "5"),
-        ('"5"', ANY, "json", '"5"'),
+        ("5", ANY_TYPE, "json", "5"),
+        ('"5"', ANY_TYPE, "json", '"5"'),
         ('"5"', STRING, "json", '"5"'),
-        ("[1]", ANY, "json", "[1]"),
-        ("Paris", ANY, "json", '"Paris"'),
-        ('"5"', ANY, None, r'"\"5\""'),
-        ("", ANY, None, '""'),
+        ("[1]", ANY_TYPE, "json", "[1]"),
+        ("Paris", ANY_TYPE, "json", '"Paris"'),
+        ('"5"', ANY_TYPE, None, r'"\"5\""'),
+        ("", ANY_TYPE, None, '""'),
         ("", STRING, None, '""'),
-        (" Paris\n", ANY, None, r'" Paris\n"'),
+        (" Paris\n", ANY_TYPE, None, r'" Paris\n"'),
         ("{'a': 1}", OBJECT, None, '{"a": 1}'),
     ],
 )
 def test_what_the_model_writes_of_its_type_counts(
-    text: str, types: frozenset[str], written: Written | None, keep: bool, expected: str
+    text: str, types: frozenset[str], written: DeclaredType | None, keep: bool, expected: str
 ) -> None:
     assert value(text, types, written, keep=keep) == expected
 
 
-@pytest.mark.parametrize("types", [STRING, ANY])
+@pytest.mark.parametrize("types", [STRING, ANY_TYPE])
 def test_markers_in_a_value_are_text(types: frozenset[str]) -> None:
     assert value("a\ud800é", types) == r'"a<\"tool\">é"'
 
 
 def test_markers_in_long_json_are_text() -> None:
-    assert spelled(f'["{LONG}\ud800"]', ANY) == rf'["{LONG}<\"tool\">"]'
+    assert spelled(f'["{LONG}\ud800"]', ANY_TYPE) == rf'["{LONG}<\"tool\">"]'

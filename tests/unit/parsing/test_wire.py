@@ -77,8 +77,10 @@ def test_a_state_is_small_where_nothing_is_open() -> None:
     assert dump_state(parser, start(parser, None)) == {"region": "answer"}
 
 
-HELD: Final = {"status": "kept", "kept": [{"name": "f"}], "name": "f"}
-GIVEN: Final = {"status": "given", "name": "f"}
+CALL: Final = {"name": "f"}
+BUFFERED: Final = {"status": "buffered", "call": CALL}
+VALUE: Final = {"kind": "value"}
+OBJECTS: Final = {"kind": "call_objects"}
 
 
 @pytest.mark.parametrize(
@@ -95,28 +97,44 @@ GIVEN: Final = {"status": "given", "name": "f"}
         pytest.param({"region": "answer", "held": ["x", -1]}, id="an unknown marker"),
         pytest.param({"region": "answer", "held": [None]}, id="held that is no text"),
         pytest.param({"region": "answer", "held": "\ud800"}, id="text that is no Unicode"),
-        pytest.param({"region": "answer", "space": " " * 129}, id="too much space"),
-        pytest.param({"region": "answer", "number": -1}, id="a negative number"),
-        pytest.param({"region": "answer", "number": 2**31}, id="a huge number"),
+        pytest.param({"region": "answer", "leading_space": " " * 129}, id="too much space"),
+        pytest.param({"region": "answer", "emitted": -1}, id="a negative number"),
+        pytest.param({"region": "answer", "emitted": 2**31}, id="a huge number"),
         pytest.param({"region": "answer", "answered": "yes"}, id="a flag of another type"),
         pytest.param({"region": "answer", "calls": {}}, id="calls without a status"),
         pytest.param({"region": "answer", "calls": []}, id="calls that are a list"),
-        pytest.param({"region": "answer", "calls": {"status": "lost"}}, id="an unknown status"),
-        pytest.param({"region": "answer", "calls": {**HELD, "began": "lost"}}, id="begun nowhere"),
-        pytest.param({"region": "answer", "calls": {**HELD, "raw": [-1]}}, id="an unknown marker in a call"),
-        pytest.param({"region": "answer", "value": {}}, id="a value outside one"),
-        pytest.param({"region": "answer", "arguments": {}}, id="arguments outside some"),
-        pytest.param({"region": "answer", "objects": {}}, id="objects outside some"),
-        pytest.param({"region": "value", "calls": HELD}, id="no value inside one"),
-        pytest.param({"region": "value", "value": {}}, id="a value of no call"),
+        pytest.param({"region": "parameters", "calls": {"status": "lost"}}, id="an unknown status"),
+        pytest.param({"region": "answer", "calls": BUFFERED}, id="calls in text"),
+        pytest.param({"region": "parameters", "calls": {**BUFFERED, "origin": "lost"}}, id="begun nowhere"),
+        pytest.param({"region": "parameters", "calls": {**BUFFERED, "origin": "value"}}, id="begun in a value"),
         pytest.param(
-            {"region": "value", "value": {}, "calls": {"status": "kept"}}, id="a call that is not kept"
+            {"region": "parameters", "calls": {**BUFFERED, "raw": [-1]}}, id="an unknown marker in a call"
         ),
-        pytest.param({"region": "value", "value": {}, "calls": GIVEN}, id="a call that was not given"),
-        pytest.param({"region": "value", "value": {}, "calls": HELD, "arguments": {}}, id="two at once"),
-        pytest.param({"region": "value", "value": {"form": "x"}, "calls": HELD}, id="an unknown form"),
         pytest.param(
-            {"region": "value", "value": {"notation": {"phase": "key"}}, "calls": HELD}, id="a notation's state"
+            {"region": "parameters", "calls": {"status": "streamed", "call": CALL}},
+            id="a call that was not emitted",
+        ),
+        pytest.param({"region": "value"}, id="a value of no call"),
+        pytest.param({"region": "value", "calls": BUFFERED}, id="a region without its reading"),
+        pytest.param(
+            {"region": "value", "calls": {**BUFFERED, "reading": OBJECTS}}, id="the reading of another region"
+        ),
+        pytest.param(
+            {"region": "parameters", "calls": {**BUFFERED, "reading": VALUE}}, id="a reading outside one"
+        ),
+        pytest.param(
+            {"region": "value", "calls": {"status": "buffered", "reading": VALUE}},
+            id="a value without an open call",
+        ),
+        pytest.param(
+            {"region": "value", "calls": {**BUFFERED, "reading": {"kind": "lost"}}}, id="an unknown reading"
+        ),
+        pytest.param(
+            {"region": "value", "calls": {**BUFFERED, "reading": {**VALUE, "form": "x"}}}, id="an unknown form"
+        ),
+        pytest.param(
+            {"region": "value", "calls": {**BUFFERED, "reading": {**VALUE, "notation": {"phase": "key"}}}},
+            id="a notation's state",
         ),
     ],
 )
@@ -128,10 +146,10 @@ def test_a_state_that_is_none_of_the_parsers_is_refused(state: object) -> None:
 
 def test_a_call_that_is_open_is_taken() -> None:
     parser = parser_of("qwen3_xml", "qwen3")
-    state: dict[str, Any] = {"region": "value", "value": {}, "calls": HELD}
+    state: dict[str, Any] = {"region": "value", "calls": {**BUFFERED, "reading": VALUE}}
     assert load_state(parser, state).calls is not None
-    state = {"region": "value", "value": {}, "calls": GIVEN, "number": 1}
-    assert load_state(parser, state).number == 1
+    state["calls"]["status"], state["emitted"] = "streamed", 1
+    assert load_state(parser, state).emitted == 1
 
 
 def test_text_that_is_a_markers_character_is_no_marker() -> None:

@@ -1,1 +1,1 @@
-"""Tool-call arguments in the notations that models write → JSON."""
+"""Tool-call arguments in the notations that models write → JSON, in pieces. Imports `characters` only."""

@@ -1,170 +1,166 @@
-"""Tool calls that are JSON objects, alone or in a list → names and arguments, in pieces.
+"""Tool calls written as JSON objects, alone or in a list → names and arguments, in pieces.
 
     {"name": "get_weather", "arguments": {"city": "Paris"}}
 
-Keys come in any order; arguments that come before the name are kept until it is known.
+Keys come in any order. Arguments that come before the name are kept until the name is known.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from .notation import JSON, NotationState, read
+from derender.parsing.characters import WHITESPACE
+
+from .notation import JSON, START, NotationState, read_notation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CallArgumentsRead", "CallEnd", "CallName", "CallsRead", "CallsState", "read_calls"]
+__all__ = [
+    "CallObjectsResult",
+    "CallObjectsState",
+    "ObjectArguments",
+    "ObjectEnd",
+    "ObjectName",
+    "read_call_objects",
+]
 
 Phase = Literal["begin", "key", "next key", "colon", "value", "after value", "between", "next", "done", "bad"]
-"""What comes next: the first object or a list; a key; a colon; a value; a comma or the object's end; a
-comma or the list's end; an object."""
+"""What comes next: the first object, or a list; a key; a colon; a value; a comma, or the object's end; a
+comma, or the list's end; the next object, or an empty list's end. Or where the reader is: behind the calls;
+behind a fault."""
 
 _ARGUMENTS: Final = ("arguments", "parameters")
 _KEYS: Final = ("name", "id", "type", "index", "function", *_ARGUMENTS)
-_MOST_TEXT: Final = 200
+_MAX_TEXT: Final = 200
 """Longest key, name or id."""
-_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_SPACE: Final = re.compile(rf"[{WHITESPACE}]*")
 
 
-class CallsState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Where reading calls is."""
+class CallObjectsState(
+    Struct, omit_defaults=True, forbid_unknown_fields=True, tag_field="kind", tag="call_objects"
+):
+    """Where reading calls is. Only a reader changes it, and only its own copy."""
 
     phase: Phase = "begin"
-    listed: bool = False
-    """Whether a list is open."""
+    in_list: bool = False
     key: str = ""
     """The key whose value is read."""
-    value: NotationState = NotationState()
+    value: NotationState = START
     """Where the value is."""
     text: str = ""
-    """The value so far, of a name or an id, or of arguments that are kept."""
+    """The value so far: of a name or an id, or of arguments that are no object yet."""
     named: bool = False
     """Whether the open call's name was given."""
     arguments: str = ""
     """Arguments that came before the name."""
-    begun: bool = False
+    has_arguments: bool = False
     """Whether the open call has arguments."""
     written_id: str = ""
 
 
-class CallName(NamedTuple):
+class ObjectName(NamedTuple):
     """A call begins."""
 
     name: str
     written_id: str
 
 
-class CallArgumentsRead(NamedTuple):
-    """More of its arguments."""
+class ObjectArguments(NamedTuple):
+    """More of the call's arguments."""
 
     json: str
 
 
-class CallEnd(NamedTuple):
-    """It ends."""
+class ObjectEnd(NamedTuple):
+    """The call ends."""
 
 
-class CallsRead(NamedTuple):
+class CallObjectsResult(NamedTuple):
     """What reading a piece of text gave."""
 
-    found: list[CallName | CallArgumentsRead | CallEnd]
+    found: list[ObjectName | ObjectArguments | ObjectEnd]
     end: int
-    """Where reading stopped: the end of the calls, or what has to wait for more text."""
-    state: CallsState
+    """Where reading stopped: the end of the calls, or text that has to wait for more."""
+    state: CallObjectsState
 
 
-def read_calls(
-    state: CallsState,
+def read_call_objects(
+    state: CallObjectsState,
     text: str,
     start: int,
     *,
     markers: Mapping[str, str],
     known_keys: bool,
     final: bool = False,
-) -> CallsRead:
-    """Read on: to the next name or end of a call, or as far as the text can be decided.
+) -> CallObjectsResult:
+    """Read on, to the next name or end of a call, or as far as the text can be decided.
 
     Args:
-        state: Where the text before it has led.
+        state: The state after the text before.
         text: The text.
         start: Where to begin.
-        markers: Characters that stand for markers → the markers' text. In a string, they are text.
+        markers: Character → marker text. In a string, markers are text.
         known_keys: Whether an object with a key that calls don't have is no call.
         final: Whether the output ends with the text.
     """
-    reader = _Reader(state, text, start, markers, known_keys, final)
+    reader = _Reader(replace(state), text, start, markers, known_keys, final)
     reader.run()
-    return CallsRead(reader.found, reader.at, reader.state())
-
-
-@dataclass(slots=True)
-class _Call:
-    key: str = ""
-    value: NotationState = field(default_factory=NotationState)
-    text: str = ""
-    named: bool = False
-    arguments: str = ""
-    begun: bool = False
-    written_id: str = ""
+    return CallObjectsResult(reader.found, reader.at, reader.state)
 
 
 class _Reader:
-    """One run of `read_calls`."""
+    """One run of `read_call_objects`."""
+
+    __slots__ = ("at", "final", "found", "known_keys", "markers", "state", "text")
 
     def __init__(
-        self, state: CallsState, text: str, at: int, markers: Mapping[str, str], known_keys: bool, final: bool
+        self,
+        state: CallObjectsState,
+        text: str,
+        at: int,
+        markers: Mapping[str, str],
+        known_keys: bool,
+        final: bool,
     ) -> None:
-        self.phase: Phase = state.phase
-        self.listed = state.listed
-        self.call = _Call(
-            state.key, state.value, state.text, state.named, state.arguments, state.begun, state.written_id
-        )
-        self.text, self.at, self.markers, self.known_keys, self.final = text, at, markers, known_keys, final
-        self.found: list[CallName | CallArgumentsRead | CallEnd] = []
-
-    def state(self) -> CallsState:
-        call = self.call
-        return CallsState(
-            self.phase, self.listed, call.key, call.value, call.text, call.named, call.arguments, call.begun,
-            call.written_id,
-        )  # fmt: skip
+        self.state, self.text, self.at = state, text, at
+        self.markers, self.known_keys, self.final = markers, known_keys, final
+        self.found: list[ObjectName | ObjectArguments | ObjectEnd] = []
 
     def run(self) -> None:
-        while self.phase not in ("done", "bad") and not self._stops():
+        while self.state.phase not in ("done", "bad") and not self._must_stop():
             before = self.at
-            if self.phase != "value":
-                space = _SPACE.match(self.text, self.at)
-                self.at = space.end() if space else self.at
+            if self.state.phase != "value" and (space := _SPACE.match(self.text, self.at)):
+                self.at = space.end()
             if self.at >= len(self.text):
                 return
             self._step()
-            if self.at == before and self.phase not in ("done", "bad"):
+            if self.at == before and self.state.phase not in ("done", "bad"):
                 return
 
-    def _stops(self) -> bool:
-        """Whether what was found may change how the text after it is read."""
-        return bool(self.found) and not isinstance(self.found[-1], CallArgumentsRead)
+    def _must_stop(self) -> bool:
+        """Return whether what was found may change how the text after it is read."""
+        return bool(self.found) and not isinstance(self.found[-1], ObjectArguments)
 
     def _step(self) -> None:
-        match self.phase:
+        match self.state.phase:
             case "begin" | "next":
                 self._begin()
             case "key" | "next key":
                 self._key()
             case "colon":
-                self.phase = "value" if self._read(":") else "bad"
+                self.state.phase = "value" if self._read(":") else "bad"
             case "value":
                 self._value()
             case "after value":
                 self._after_value()
-            case "between":
-                self._between()
+            case _:
+                self.state.phase = "begin" if self._read(",") else "done" if self._read("]") else "bad"
 
     def _read(self, expected: str) -> bool:
         """Read a character, if it is the one that is here."""
@@ -174,131 +170,123 @@ class _Reader:
         return True
 
     def _begin(self) -> None:
-        if not self.listed and self._read("["):
-            self.listed = True
-            self.phase = "next"
+        state = self.state
+        if not state.in_list and self._read("["):
+            state.in_list, state.phase = True, "next"
         elif self._read("{"):
-            self.call = _Call()
-            self.phase = "key"
-        elif self.listed and self.phase == "next" and self._read("]"):
-            self.phase = "done"
+            self.state = CallObjectsState("key", state.in_list)
+        elif state.phase == "next" and self._read("]"):
+            state.phase = "done"
         else:
-            self.phase = "bad"
+            state.phase = "bad"
 
     def _key(self) -> None:
-        if self.phase == "key" and self._read("}"):
+        state = self.state
+        if state.phase == "key" and self._read("}"):
             self._end()
             return
-        got = read(JSON, NotationState(), self.text, self.at, markers=self.markers, final=self.final)
-        if self.text[self.at] != '"' or got.state.phase == "bad" or got.end - self.at > _MOST_TEXT:
-            self.phase = "bad"
-        elif got.state.phase == "done":
-            self.at = got.end
-            self.call.key = _text(got.json)
-            self.call.text, self.call.value = "", NotationState()
-            self.phase = "colon" if self.call.key in _KEYS or not self.known_keys else "bad"
+        result = read_notation(JSON, START, self.text, self.at, markers=self.markers, final=self.final)
+        phase = result.state.phase
+        if self.text[self.at] != '"' or phase == "bad" or result.end - self.at > _MAX_TEXT:
+            state.phase = "bad"
+        elif phase == "done":
+            self.at = result.end
+            state.key, state.text, state.value = _to_text(result.json), "", START
+            state.phase = "colon" if state.key in _KEYS or not self.known_keys else "bad"
 
     def _value(self) -> None:
-        call = self.call
-        got = read(JSON, call.value, self.text, self.at, markers=self.markers, final=self.final)
-        self.at, call.value = got.end, got.state
-        if call.key in _ARGUMENTS:
-            self._arguments(got.json)
-        elif call.key in ("name", "id"):
-            call.text += got.json
-            if len(call.text) > _MOST_TEXT:
-                self.phase = "bad"
-        if got.state.phase == "bad":
-            self.phase = "bad"
-        elif got.state.phase == "done" and self.phase != "bad":
+        state = self.state
+        result = read_notation(JSON, state.value, self.text, self.at, markers=self.markers, final=self.final)
+        self.at, state.value = result.end, result.state
+        if state.key in _ARGUMENTS:
+            self._arguments(result.json)
+        elif state.key in ("name", "id"):
+            state.text += result.json
+        if result.state.phase == "bad" or (state.key in ("name", "id") and len(state.text) > _MAX_TEXT):
+            state.phase = "bad"
+        elif result.state.phase == "done":
             self._end_value()
 
     def _arguments(self, more: str) -> None:
-        call = self.call
-        if not call.begun and not call.text:
-            more = more.lstrip(" \t\r\n")
-        if call.begun or (call.text + more)[:1] == "{":
-            # Arguments proper; of two, the first.
-            if not call.begun or call.text:
-                call.begun = True
-                call.text = "{"
+        state = self.state
+        if not state.has_arguments and not state.text:
+            more = more.lstrip(WHITESPACE)
+        if state.has_arguments or (state.text + more)[:1] == "{":
+            # Of two, the first counts.
+            if not state.has_arguments or state.text:
+                state.has_arguments, state.text = True, "{"
                 self._give(more)
         else:
-            # null, or arguments that are written as a string.
-            call.text += more
+            # null, or arguments written as a string.
+            state.text += more
 
     def _give(self, more: str) -> None:
         if not more:
             return
-        if self.call.named:
-            self.found.append(CallArgumentsRead(more))
+        if self.state.named:
+            self.found.append(ObjectArguments(more))
         else:
-            self.call.arguments += more
+            self.state.arguments += more
 
     def _end_value(self) -> None:
-        call = self.call
-        value = call.text.strip(" \t\r\n")
-        self.phase = "after value"
-        if call.key == "name" and not call.named:
-            name = _text(value)
-            if not name:
-                self.phase = "bad"
-                return
-            call.named = True
-            self.found.append(CallName(name, call.written_id))
-            arguments, call.arguments = call.arguments, ""
-            self._give(arguments)
-        elif call.key == "id":
-            call.written_id = _text(value)
-        elif call.key in _ARGUMENTS and not call.begun:
+        state = self.state
+        value = state.text.strip(WHITESPACE)
+        state.phase = "after value"
+        if state.key == "name" and not state.named:
+            self._name(_to_text(value))
+        elif state.key == "id":
+            state.written_id = _to_text(value)
+        elif state.key in _ARGUMENTS and not state.has_arguments:
             self._whole_arguments(value)
-        call.text, call.key = "", ""
+        state.text, state.key = "", ""
+
+    def _name(self, name: str) -> None:
+        state = self.state
+        if not name:
+            state.phase = "bad"
+            return
+        self.found.append(ObjectName(name, state.written_id))
+        arguments, state.arguments, state.named = state.arguments, "", True
+        self._give(arguments)
 
     def _whole_arguments(self, value: str) -> None:
-        """Arguments that are null, or an object written as a string."""
+        """Read arguments that are null, or an object written as a string."""
         if value == "null":
             return
-        written = _text(value)
-        inner = read(JSON, NotationState(), written.strip(), 0, final=True)
-        if inner.state.phase == "done" and inner.end == len(written.strip()) and inner.json[:1] == "{":
-            self.call.begun = True
-            self._give(inner.json)
+        written = _to_text(value).strip()
+        result = read_notation(JSON, START, written, 0, final=True)
+        if result.state.phase == "done" and result.end == len(written) and result.json[:1] == "{":
+            self.state.has_arguments = True
+            self._give(result.json)
         else:
-            self.phase = "bad"
+            self.state.phase = "bad"
 
     def _after_value(self) -> None:
         if self._read(","):
-            self.phase = "next key"
+            self.state.phase = "next key"
         elif self._read("}"):
             self._end()
         else:
-            self.phase = "bad"
+            self.state.phase = "bad"
 
     def _end(self) -> None:
-        if not self.call.named:
-            self.phase = "bad"
+        state = self.state
+        if not state.named:
+            state.phase = "bad"
             return
-        if not self.call.begun:
-            self.found.append(CallArgumentsRead("{}"))
-        self.found.append(CallEnd())
-        self.call = _Call()
-        self.phase = "between" if self.listed else "done"
-
-    def _between(self) -> None:
-        if self._read(","):
-            self.phase = "begin"
-        elif self._read("]"):
-            self.phase = "done"
-        else:
-            self.phase = "bad"
+        if not state.has_arguments:
+            self.found.append(ObjectArguments("{}"))
+        self.found.append(ObjectEnd())
+        self.state = CallObjectsState("between" if state.in_list else "done", state.in_list)
 
 
-def _text(value: str) -> str:
-    """The text of a JSON string; empty for another value, and for what is no Unicode."""
+def _to_text(value: str) -> str:
+    """Return the text of a JSON string; empty for another value, and for text that is no Unicode."""
     if value[:1] != '"':
         return ""
     try:
         text: str = json.loads(value)
     except ValueError:
+        # Only a forged state leads here.
         return ""
     return text if text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text) else ""

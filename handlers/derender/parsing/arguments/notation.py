@@ -1,85 +1,117 @@
 r"""Values as models write them → JSON, in pieces.
 
-A notation is JSON, Python's literals or Gemma's form of JSON. Reading one is a machine with a stack of what is
-open, so a marker, a quote or a brace inside a string is text.
+A notation is JSON, Python's literals, or Gemma's form of JSON. The reader keeps a stack of what is open, so a
+marker, a quote or a brace inside a string is text.
 
-    read(JSON, NotationState(), '{"city": "Par', 0)  →  '{"city": "Par', all of it read, in a string
+    read_notation(JSON, NotationState(), '{"city": "Par', 0)  →  '{"city": "Par', all of it read, in a string
 """
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, Literal, NamedTuple
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from derender.parsing.characters import WHITESPACE
+
+from .literals import JSON_ESCAPES, PYTHON_ESCAPES, Escapes, escape, json_number, python_number
 
 __all__ = [
+    "CALL_ARGUMENTS",
     "GEMMA",
     "JSON",
     "PYTHON",
+    "START",
     "Notation",
+    "NotationResult",
     "NotationState",
-    "Read",
-    "as_json",
-    "escape",
-    "read",
+    "read_notation",
+    "to_json",
     "with_quotes",
 ]
 
-MOST_NESTED: Final = 200
+MAX_DEPTH: Final = 200
 """Deepest nesting that is read."""
-MOST_WORD: Final = 400
+MAX_WORD: Final = 400
 """Longest number, literal, bare word or bare key."""
 
-Phase = Literal[
-    "value", "first", "next", "key", "next key", "colon", "after", "string", "key string", "done", "bad"
-]
-"""What comes next: a value; the first of a list, or its end; the next of a list; a key, or the object's
-end; the next key; what is between key and value; a comma, or the end of what is open. Or where the machine
-is: inside a string that is a value or a key; behind the value; behind a fault."""
 
-
-@dataclass(frozen=True, slots=True)
-class Notation:
+class Notation(Struct, frozen=True):
     """A way to write values."""
 
     quotes: tuple[str, ...]
     """What begins a string, and ends it."""
-    escapes: Literal["json", "python"] | None
+    escapes: Escapes | None
     """What a backslash in a string means; None for itself."""
     words: Mapping[str, str]
     """Word → JSON."""
+    number: Callable[[str], str | None]
+    """Writes a number as JSON."""
     verbatim: bool = False
-    """Whether white space outside strings stays as it is written; else it is that of `json.dumps`."""
-    bare: bool = False
-    """Whether keys, and strings, may be without quotes."""
+    """Whether white space outside strings stays as written. Otherwise it is that of `json.dumps`."""
+    tuples: bool = False
+    """Whether parentheses make a list."""
+    bare_keys: bool = False
+    """Whether keys may have no quotes."""
+    bare_strings: bool = False
+    """Whether keys and strings may have no quotes, and have spaces in them."""
     trailing_comma: bool = False
 
 
 _JSON_WORDS: Final = {"true": "true", "false": "false", "null": "null"}
 _PYTHON_WORDS: Final = {"True": "true", "False": "false", "None": "null", **_JSON_WORDS}
-JSON: Final = Notation(('"',), "json", _JSON_WORDS, verbatim=True)
+JSON: Final = Notation(('"',), JSON_ESCAPES, _JSON_WORDS, json_number, verbatim=True)
 PYTHON: Final = Notation(
     ("'''", '"""', "'", '"'),
-    "python",
+    PYTHON_ESCAPES,
     _PYTHON_WORDS,
+    python_number,
+    tuples=True,
+    bare_keys=True,
     trailing_comma=True,
 )
-"""Literals of Python. A call's arguments are an object (`CALL_ARGUMENTS`)."""
-GEMMA: Final = Notation(('<|"|>', '"'), None, _PYTHON_WORDS, bare=True, trailing_comma=True)
+"""Literals of Python. The arguments of a call are an object (`CALL_ARGUMENTS`)."""
+GEMMA: Final = Notation(
+    ('<|"|>', '"'),
+    None,
+    _PYTHON_WORDS,
+    json_number,
+    bare_keys=True,
+    bare_strings=True,
+    trailing_comma=True,
+)
 
 
-class NotationState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+def with_quotes(notation: Notation, characters: Mapping[str, str]) -> Notation:
+    """Return the notation with its quotes as they are in the parsed text.
+
+    Args:
+        notation: The notation.
+        characters: Marker text → character.
+    """
+    return replace(notation, quotes=tuple(characters.get(quote, quote) for quote in notation.quotes))
+
+
+Phase = Literal[
+    "value", "first", "next", "key", "next key", "colon", "after", "string", "key string", "done", "bad"
+]
+"""What comes next: a value; the first item of a list, or its end; the next item; a key, or the object's end;
+the next key; the colon; a comma, or the end of what is open. Or where the reader is: inside a string that is
+a value or a key; behind the value; behind a fault."""
+
+
+class NotationState(
+    Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="kind", tag="notation"
+):
     """Where reading a value is."""
 
     phase: Phase = "value"
-    open: Annotated[str, Meta(max_length=MOST_NESTED, pattern=r"^[\])}K]*\Z")] = ""
-    """What ends each open list and object, the innermost last; a call's arguments end with K."""
+    open: Annotated[str, Meta(max_length=MAX_DEPTH, pattern=r"^[\])}K]*\Z")] = ""
+    """What ends each open list and object, the innermost last. K stands for the end of a Python call's
+    arguments."""
     quote: Annotated[int, Meta(ge=0, lt=4)] = 0
     """Which of the notation's quotes ends the open string."""
 
@@ -88,73 +120,23 @@ class NotationState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
             raise ValueError("nothing is open")
 
 
+START: Final = NotationState()
+"""Before a value."""
 CALL_ARGUMENTS: Final = NotationState("key", "K")
 """Behind the parenthesis that opens a call's arguments in Python."""
 
 
-class Read(NamedTuple):
+class NotationResult(NamedTuple):
     """What reading a piece of text gave."""
 
     json: str
     """JSON text, to be appended to what came before."""
     end: int
-    """Where reading stopped: the end of the value, or what has to wait for more text."""
+    """Where reading stopped: the end of the value, or text that has to wait for more."""
     state: NotationState
 
 
-_SPACE: Final = re.compile(r"[ \t\r\n]*")
-_PLAIN: Final = re.compile(r"[^\"'\\<\x00-\x1f\ud800-\udfff]+")
-"""Characters that mean themselves in a string, in all notations and in JSON."""
-_PLAIN_JSON: Final = re.compile(r'(?:[^"\\\x00-\x1f\ud800-\udfff]++|\\["\\/bfnrt])++')
-"""What stays as it is in a string of JSON."""
-_WORD: Final = re.compile(r"[^\s,:=\[\]{}()\"'\ud800-\udfff]+")
-_BARE: Final = re.compile(r"[^,\[\]{}\"\ud800-\udfff]+")
-_BARE_KEY: Final = re.compile(r"[^:,\[\]{}\"\ud800-\udfff]+")
-NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-"""A number of JSON."""
-_PYTHON_NUMBER: Final = re.compile(
-    r"[+-]?(?:[0-9][0-9_]*)?\.?[0-9_]*(?:[eE][+-]?[0-9]+)?|[+-]?0[xXoObB][0-9a-fA-F_]+"
-)
-_JSON_ESCAPE: Final = re.compile(
-    r'\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})'
-)
-"""An escape of JSON; the two of a character beyond U+FFFF are one."""
-_PYTHON_ESCAPE: Final = re.compile(
-    r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|[^xuU0-7])", re.DOTALL
-)
-_PYTHON_ESCAPES: Final = {
-    **dict(zip("ntrbfva", "\n\t\r\b\f\v\a", strict=True)),
-    **{character: character for character in ("\\", "'", '"')},
-    "\n": "",
-}
-_JSON_ESCAPE_BEGUN: Final = re.compile(
-    r"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?)?"
-)
-_PYTHON_ESCAPE_BEGUN: Final = re.compile(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-7]{1,2})?")
-_CLOSERS: Final = {"{": "}", "[": "]", "(": ")"}
-_CLOSED: Final = {"}": "}", "]": "]", ")": "]", "K": "}"}
-"""What is open → how JSON ends it."""
-_MUST_ESCAPE: Final = re.compile(r"[\"\\\x00-\x1f\ud800-\udfff]")
-
-
-def escape(text: str) -> str:
-    """Text as it stands inside a JSON string. Unicode is not escaped."""
-    if _MUST_ESCAPE.search(text) is None:
-        return text
-    return _MUST_ESCAPE.sub(_escaped, text)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return json.dumps(match[0])[1:-1]
-
-
-def as_json(notation: Notation, text: str) -> str | None:
-    """A whole value as JSON; None where it is not one."""
-    got = read(notation, NotationState(), text.strip(" \t\r\n"), 0, final=True)
-    return got.json if got.state.phase == "done" and got.end == len(text.strip(" \t\r\n")) else None
-
-
-def read(
+def read_notation(
     notation: Notation,
     state: NotationState,
     text: str,
@@ -162,26 +144,46 @@ def read(
     *,
     markers: Mapping[str, str] | None = None,
     final: bool = False,
-) -> Read:
+) -> NotationResult:
     """Read on, as far as the value goes or the text can be decided.
 
     Args:
         notation: How the value is written.
-        state: Where the text before it has led.
+        state: The state after the text before.
         text: The text.
         start: Where to begin.
-        markers: Characters that stand for markers → the markers' text. In a string, they are text.
+        markers: Character → marker text. In a string, markers are text.
         final: Whether the output ends with the text.
     """
-    machine = _Machine(notation, state, text, start, markers or {}, final)
-    machine.run()
-    return Read("".join(machine.out), machine.at, machine.state())
+    reader = _Reader(notation, state, text, start, markers or {}, final)
+    reader.run()
+    return NotationResult("".join(reader.out), reader.at, reader.state())
 
 
-class _Machine:
-    """One run of `read`."""
+def to_json(notation: Notation, text: str) -> str | None:
+    """Write a whole value as JSON; None if it is no value of the notation."""
+    text = text.strip(WHITESPACE)
+    result = read_notation(notation, START, text, 0, final=True)
+    return result.json if result.state.phase == "done" and result.end == len(text) else None
 
-    __slots__ = ("at", "final", "markers", "notation", "number", "open", "out", "phase", "text")
+
+_SPACE: Final = re.compile(rf"[{WHITESPACE}]*")
+_PLAIN: Final = re.compile(r"[^\"'\\<\x00-\x1f\ud800-\udfff]+")
+"""Characters that mean themselves in a string, in all notations and in JSON."""
+_PLAIN_JSON: Final = re.compile(r'(?:[^"\\\x00-\x1f\ud800-\udfff]++|\\["\\/bfnrt])++')
+"""What stays as it is in a JSON string."""
+_WORD: Final = re.compile(r"[^\s,:=\[\]{}()\"'\ud800-\udfff]+")
+_BARE: Final = re.compile(r"[^,\[\]{}\"\ud800-\udfff]+")
+_BARE_KEY: Final = re.compile(r"[^:,\[\]{}\"\ud800-\udfff]+")
+_CLOSERS: Final = {"{": "}", "[": "]", "(": ")"}
+_CLOSED: Final = {"}": "}", "]": "]", ")": "]", "K": "}"}
+"""What is open → how JSON ends it."""
+
+
+class _Reader:
+    """One run of `read_notation`."""
+
+    __slots__ = ("at", "final", "markers", "notation", "open", "out", "phase", "quote", "text")
 
     def __init__(
         self,
@@ -193,13 +195,13 @@ class _Machine:
         final: bool,
     ) -> None:
         self.notation = notation
-        self.phase, self.open, self.number = state.phase, state.open, state.quote
+        self.phase, self.open, self.quote = state.phase, state.open, state.quote
         self.text, self.at, self.markers, self.final = text, at, markers, final
         self.out: list[str] = []
 
     def state(self) -> NotationState:
         inside = self.phase in ("string", "key string")
-        return NotationState(self.phase, self.open, self.number if inside else 0)
+        return NotationState(self.phase, self.open, self.quote if inside else 0)
 
     def run(self) -> None:
         length = len(self.text)
@@ -210,46 +212,42 @@ class _Machine:
             else:
                 self._outside()
             if self.at == before and self.phase not in ("done", "bad"):
-                # What is left may be the beginning of something.
+                # The rest may be the beginning of something.
                 break
-
-    def _bad(self) -> None:
-        self.phase = "bad"
 
     def _string(self) -> None:
         if plain := (_PLAIN_JSON if self.notation.verbatim else _PLAIN).match(self.text, self.at):
             self.out.append(plain[0])
             self.at = plain.end()
             return
-        character, quote = self.text[self.at], self.notation.quotes[self.number]
+        character, quote = self.text[self.at], self.notation.quotes[self.quote]
         if self.text.startswith(quote, self.at):
             self.at += len(quote)
             self.out.append('"')
-            self.phase = "after" if self.phase == "string" else "colon"
-            self._end_value()
-        elif self._begins(quote):
+            if self.phase == "string":
+                self._end_value()
+            else:
+                self.phase = "colon"
+        elif self._may_become(quote):
             return
         elif character == "\\" and self.notation.escapes:
-            self._escape()
+            self._escape(self.notation.escapes)
         else:
             self.out.append(escape(self.markers.get(character, character)))
             self.at += 1
 
-    def _begins(self, text: str) -> bool:
-        """Whether what is left is the beginning of a text, and more may come."""
+    def _may_become(self, text: str) -> bool:
         return not self.final and text.startswith(self.text[self.at :])
 
-    def _escape(self) -> None:
-        json_escapes = self.notation.escapes == "json"
-        match = (_JSON_ESCAPE if json_escapes else _PYTHON_ESCAPE).match(self.text, self.at)
-        begun = _JSON_ESCAPE_BEGUN if json_escapes else _PYTHON_ESCAPE_BEGUN
-        if not self.final and begun.fullmatch(self.text, self.at):
+    def _escape(self, escapes: Escapes) -> None:
+        if not self.final and escapes.partial.fullmatch(self.text, self.at):
             return
+        match = escapes.whole.match(self.text, self.at)
         if match is None:
-            self._bad()
+            self.phase = "bad"
             return
         self.at = match.end()
-        self.out.append(_json_escape(match[0]) if json_escapes else _python_escape(match[0][1:]))
+        self.out.append(escapes.to_json(match[0]))
 
     def _outside(self) -> None:
         space = _SPACE.match(self.text, self.at)
@@ -268,41 +266,41 @@ class _Machine:
             case _:
                 self._after()
 
-    def _closes(self, empty: bool) -> bool:
-        """Read what ends the innermost list or object, where it may end."""
-        if not self.open:
-            return False
+    def _close(self, *, allowed: bool) -> bool:
+        """Read the end of the innermost list or object, if it is here.
+
+        Args:
+            allowed: Whether it may end here. Behind a comma it may only in some notations.
+        """
         closer = ")" if self.open[-1] == "K" else self.open[-1]
-        if self.text[self.at] != closer or not (empty or self.notation.trailing_comma):
+        if self.text[self.at] != closer or not (allowed or self.notation.trailing_comma):
             return False
         self.out.append(_CLOSED[self.open[-1]])
         self.open = self.open[:-1]
         self.at += 1
-        self.phase = "after"
         self._end_value()
         return True
 
     def _end_value(self) -> None:
-        if not self.open and self.phase == "after":
-            self.phase = "done"
+        self.phase = "after" if self.open else "done"
 
     def _comma(self) -> None:
-        """Write the comma that was read before this."""
+        """Write the comma that was read before."""
         if self.phase in ("next", "next key") and not self.notation.verbatim:
             self.out.append(", ")
 
     def _value(self) -> None:
         character = self.text[self.at]
-        if self.phase in ("first", "next") and self._closes(empty=self.phase == "first"):
+        if self.phase in ("first", "next") and self._close(allowed=self.phase == "first"):
             return
-        quote = self._quote()
+        quote = self._find_quote()
         if quote is None:
             return
         if quote >= 0:
             self._open_string(quote, "string")
-        elif character in _CLOSERS and (character != "(" or self.notation.escapes == "python"):
-            if len(self.open) >= MOST_NESTED:
-                self._bad()
+        elif character in _CLOSERS and (character != "(" or self.notation.tuples):
+            if len(self.open) >= MAX_DEPTH:
+                self.phase = "bad"
                 return
             self._comma()
             self.at += 1
@@ -312,26 +310,26 @@ class _Machine:
         else:
             self._word()
 
-    def _quote(self) -> int | None:
-        """Which quote is here; -1 for none, None where it takes more text to know."""
+    def _find_quote(self) -> int | None:
+        """Return which quote is here; -1 for none, None if that takes more text to know."""
         for number, quote in enumerate(self.notation.quotes):
             if self.text.startswith(quote, self.at):
                 return number
-            if len(quote) > 1 and self._begins(quote):
+            if len(quote) > 1 and self._may_become(quote):
                 return None
         return -1
 
-    def _open_string(self, number: int, phase: Phase) -> None:
+    def _open_string(self, quote: int, phase: Phase) -> None:
         self._comma()
-        self.at += len(self.notation.quotes[number])
+        self.at += len(self.notation.quotes[quote])
         self.out.append('"')
-        self.phase, self.number = phase, number
+        self.phase, self.quote = phase, quote
 
     def _token(self, pattern: re.Pattern[str]) -> str | None:
-        """A word, with what is around it left off; None where it may go on, or is none."""
+        """Read a word, without the space around it; None if it may go on, or is none."""
         match = pattern.match(self.text, self.at)
-        if match is None or len(match[0]) > MOST_WORD:
-            self._bad()
+        if match is None or len(match[0]) > MAX_WORD:
+            self.phase = "bad"
             return None
         if match.end() == len(self.text) and not self.final:
             return None
@@ -340,103 +338,58 @@ class _Machine:
 
     def _word(self) -> None:
         start = self.at
-        word = self._token(_BARE if self.notation.bare else _WORD)
+        word = self._token(_BARE if self.notation.bare_strings else _WORD)
         if word is None:
             return
-        value = self.notation.words.get(word) or _number(word, self.notation)
-        if value is None and self.notation.bare:
+        value = self.notation.words.get(word) or self.notation.number(word)
+        if value is None and self.notation.bare_strings:
             value = f'"{escape(word)}"'
         if value is None:
-            self.at = start
-            self._bad()
+            self.at, self.phase = start, "bad"
             return
         self._comma()
         self.out.append(value)
-        self.phase = "after"
         self._end_value()
 
     def _key(self) -> None:
-        if self._closes(empty=self.phase == "key"):
+        if self._close(allowed=self.phase == "key"):
             return
         arguments = self.open[-1] == "K"
-        quote = -1 if arguments else self._quote()
+        quote = -1 if arguments else self._find_quote()
         if quote is None:
             return
         if quote >= 0:
             self._open_string(quote, "key string")
-        else:
-            if not (arguments or self.notation.bare or self.notation.escapes == "python"):
-                self._bad()
-                return
-            start = self.at
-            key = self._token(_BARE_KEY if self.notation.bare else _WORD)
-            if key is None:
-                return
-            if arguments and not key.isidentifier():
-                self.at = start
-                self._bad()
-                return
-            self._comma()
-            self.out.append(f'"{escape(key)}"')
-            self.phase = "colon"
+            return
+        if not self.notation.bare_keys:
+            self.phase = "bad"
+            return
+        start = self.at
+        key = self._token(_BARE_KEY if self.notation.bare_strings else _WORD)
+        if key is None:
+            return
+        if arguments and not key.isidentifier():
+            self.at, self.phase = start, "bad"
+            return
+        self._comma()
+        self.out.append(f'"{escape(key)}"')
+        self.phase = "colon"
 
     def _colon(self) -> None:
         if self.text[self.at] != ("=" if self.open[-1] == "K" else ":"):
-            self._bad()
+            self.phase = "bad"
             return
         self.at += 1
         self.out.append(":" if self.notation.verbatim else ": ")
         self.phase = "value"
 
     def _after(self) -> None:
-        if self._closes(empty=True):
+        if self._close(allowed=True):
             return
         if self.text[self.at] != ",":
-            self._bad()
+            self.phase = "bad"
             return
         self.at += 1
         if self.notation.verbatim:
             self.out.append(",")
         self.phase = "next key" if self.open[-1] in "}K" else "next"
-
-
-def _json_escape(written: str) -> str:
-    """An escape, inside a JSON string: Unicode is not escaped, but for what has to be, and half characters."""
-    return written if written[1] != "u" else escape(json.loads(f'"{written}"'))
-
-
-def _python_escape(body: str) -> str:
-    """What an escape of Python stands for, inside a JSON string."""
-    if body in _PYTHON_ESCAPES:
-        return escape(_PYTHON_ESCAPES[body])
-    if body[0] in "xuU" and len(body) > 1:
-        code = int(body[1:], 16)
-    elif body[0] in "01234567":
-        code = int(body, 8)
-    else:
-        # Python keeps the backslash before what is no escape.
-        return escape("\\" + body)
-    if code > 0x10FFFF:
-        return "\\ufffd"
-    # JSON writes the halves of a pair as Python does.
-    return f"\\u{code:04x}" if 0xD800 <= code <= 0xDFFF else escape(chr(code))
-
-
-def _number(word: str, notation: Notation) -> str | None:
-    if NUMBER.fullmatch(word):
-        return word
-    if notation.escapes != "python" or not _PYTHON_NUMBER.fullmatch(word):
-        return None
-    try:
-        return json.dumps(int(word, 0))
-    except ValueError:
-        pass
-    try:
-        return json.dumps(float(word), allow_nan=False)
-    except ValueError:
-        return None
-
-
-def with_quotes(notation: Notation, markers: Mapping[str, str]) -> Notation:
-    """The notation, its quotes as they are in the text."""
-    return replace(notation, quotes=tuple(markers.get(quote, quote) for quote in notation.quotes))

@@ -1,18 +1,21 @@
-"""What a tool's JSON schema says of a parameter that a model wrote as bare text."""
+"""The JSON types that a tool's schema allows for a parameter, and bare text converted to one of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from .notation import JSON, NUMBER, PYTHON, as_json, escape
+from derender.parsing.characters import WHITESPACE
+
+from .literals import NUMBER, escape
+from .notation import JSON, PYTHON, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["ANY", "MOST_HELD", "parameter_types", "typed"]
+__all__ = ["ANY_TYPE", "MAX_UNDECIDED", "coerce", "parameter_types"]
 
-ANY: Final = frozenset({"null", "boolean", "integer", "number", "object", "array", "string"})
-MOST_HELD: Final = 320
+ANY_TYPE: Final = frozenset({"null", "boolean", "integer", "number", "object", "array", "string"})
+MAX_UNDECIDED: Final = 320
 """Longest scalar, and longest beginning of any value, that is kept to see what it is; characters."""
 
 JsonSchema = Any
@@ -20,7 +23,7 @@ JsonSchema = Any
 
 
 def parameter_types(parameters: JsonSchema, name: str) -> frozenset[str]:
-    """The JSON types that a tool's parameter may have; all where its schema does not say.
+    """Return the JSON types that a parameter may have; all of them if its schema does not tell.
 
     Args:
         parameters: The tool's `parameters`, a JSON schema.
@@ -32,73 +35,73 @@ def parameter_types(parameters: JsonSchema, name: str) -> frozenset[str]:
             return _types(properties[name], parameters, {})
     if isinstance(parameters, dict) and isinstance(more := parameters.get("additionalProperties"), dict):
         return _types(more, parameters, {})
-    return ANY
+    return ANY_TYPE
 
 
 def _types(schema: JsonSchema, root: JsonSchema, known: dict[int, frozenset[str]]) -> frozenset[str]:
-    """The types of a schema.
+    """Return the types that a schema allows.
 
     Args:
         schema: The schema.
-        root: What it may refer to parts of.
-        known: Types of the schemas that were looked at; a schema that holds itself adds nothing.
+        root: The schema that references point into.
+        known: The types of schemas seen before. A schema that contains itself adds nothing.
     """
     if not isinstance(schema, dict):
-        return ANY
+        return ANY_TYPE
     if id(schema) not in known:
-        known[id(schema)] = ANY
-        known[id(schema)] = _combined(schema, root, known)
+        known[id(schema)] = ANY_TYPE
+        known[id(schema)] = _combine(schema, root, known)
     return known[id(schema)]
 
 
-def _combined(schema: Mapping[str, Any], root: JsonSchema, known: dict[int, frozenset[str]]) -> frozenset[str]:
+def _combine(schema: Mapping[str, Any], root: JsonSchema, known: dict[int, frozenset[str]]) -> frozenset[str]:
     declared = schema.get("type")
     names = [declared] if isinstance(declared, str) else declared if isinstance(declared, list) else []
-    types = {name for name in names if isinstance(name, str)} & ANY
-    if "number" in types:
-        types.add("integer")
-    if types and schema.get("nullable") is True:
-        types.add("null")
-    found = frozenset(types) or ANY
+    named = {name for name in names if isinstance(name, str)} & ANY_TYPE
+    if "number" in named:
+        named.add("integer")
+    if named and schema.get("nullable") is True:
+        named.add("null")
+    types = frozenset(named) or ANY_TYPE
     if isinstance(reference := schema.get("$ref"), str):
-        found &= _types(_referenced(reference, root), root, known)
+        types &= _types(_resolve(reference, root), root, known)
     if "const" in schema:
-        found &= {_type_of(schema["const"])}
+        types &= {_type_of(schema["const"])}
     if isinstance(values := schema.get("enum"), list) and values:
-        found &= {_type_of(value) for value in values}
+        types &= {_type_of(value) for value in values}
     for keyword in ("anyOf", "oneOf"):
         if isinstance(choices := schema.get(keyword), list) and choices:
-            found &= frozenset().union(*(_types(choice, root, known) for choice in choices))
+            types &= frozenset().union(*(_types(choice, root, known) for choice in choices))
     if isinstance(every := schema.get("allOf"), list):
         for part in every:
-            found &= _types(part, root, known)
-    # What contradicts itself says nothing.
-    return found or ANY
+            types &= _types(part, root, known)
+    # A schema that contradicts itself tells nothing.
+    return types or ANY_TYPE
 
 
 def _alternatives(schema: JsonSchema, root: JsonSchema, seen: set[int]) -> Iterator[Mapping[str, Any]]:
-    """The schema, and those that it refers to or combines; each once."""
+    """Yield the schema, and those it refers to or combines; each once."""
     if not isinstance(schema, dict) or id(schema) in seen:
         return
     seen.add(id(schema))
     yield schema
     if isinstance(reference := schema.get("$ref"), str):
-        yield from _alternatives(_referenced(reference, root), root, seen)
+        yield from _alternatives(_resolve(reference, root), root, seen)
     for keyword in ("allOf", "anyOf", "oneOf"):
         if isinstance(parts := schema.get(keyword), list):
             for part in parts:
                 yield from _alternatives(part, root, seen)
 
 
-def _referenced(reference: str, root: JsonSchema) -> JsonSchema:
-    """What `#/…` refers to, in the schema itself; anything where it can't be found."""
+def _resolve(reference: str, root: JsonSchema) -> JsonSchema:
+    """Return what `#/…` refers to within a schema; a schema that allows anything if it can't be found."""
     if not reference.startswith("#"):
         return True
-    found = root
+    target = root
     for part in reference[1:].split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
-        found = found.get(name, True) if isinstance(found, dict) else True
-    return found
+        target = target.get(name, True) if isinstance(target, dict) else True
+    return target
 
 
 def _type_of(value: object) -> str:
@@ -119,16 +122,16 @@ def _type_of(value: object) -> str:
             return "object"
 
 
-def typed(text: str, types: frozenset[str], *, as_written: bool = False) -> str:
-    """A parameter's bare text as JSON: of a type that its schema allows, else the text itself as a string.
+def coerce(text: str, types: frozenset[str], *, declared_json: bool = False) -> str:
+    """Convert a parameter's bare text to JSON of a type that its schema allows, or else to a string.
 
     Args:
         text: The text.
         types: The types allowed.
-        as_written: Whether the model itself said that the text is JSON, which may be a string then.
+        declared_json: Whether the model itself declared the text to be JSON. It may be a JSON string then.
     """
-    value = text.strip(" \t\r\n")
-    if len(value) <= MOST_HELD:
+    value = text.strip(WHITESPACE)
+    if len(value) <= MAX_UNDECIDED:
         word = value.lower()
         if "null" in types and word in ("null", "none"):
             return "null"
@@ -137,13 +140,13 @@ def typed(text: str, types: frozenset[str], *, as_written: bool = False) -> str:
         if types & {"integer", "number"} and NUMBER.fullmatch(value) and _fits(value, types):
             return value
     if value[:1] in ("{", "[") and ("object" if value[0] == "{" else "array") in types:
-        written = as_json(JSON, value)
-        if written is None and len(value) <= MOST_HELD:
-            written = as_json(PYTHON, value)
-        if written is not None:
-            return written
-    if as_written and value[:1] == '"' and (written := as_json(JSON, value)) is not None:
-        return written
+        json = to_json(JSON, value)
+        if json is None and len(value) <= MAX_UNDECIDED:
+            json = to_json(PYTHON, value)
+        if json is not None:
+            return json
+    if declared_json and value[:1] == '"' and (json := to_json(JSON, value)) is not None:
+        return json
     return f'"{escape(text)}"'
 
 

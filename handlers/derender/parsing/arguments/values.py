@@ -1,7 +1,7 @@
 """The value of a parameter that a format writes as bare text → JSON, in pieces.
 
-A string is passed on as it comes. What may be something else is kept until its end says what it is; past a
-bound it is what it began as.
+A string is passed on as it arrives. A value that may be something else is kept until its end tells what it
+is; past a bound, its beginning decides.
 """
 
 from __future__ import annotations
@@ -10,33 +10,35 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from msgspec import Struct
 
-from derender.parsing.engine.patterns import with_markers
+from derender.parsing.characters import WHITESPACE, decode_markers
 
-from .notation import JSON, NotationState, escape, read
-from .schema import MOST_HELD, typed
+from .literals import escape
+from .notation import JSON, START, NotationState, read_notation
+from .schema import MAX_UNDECIDED, coerce
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ValueState", "Written", "begin_value", "end_value", "read_value"]
+__all__ = ["DeclaredType", "ValueState", "begin_value", "end_value", "read_value"]
 
-Form = Literal["string", "json", "kept"]
-Written = Literal["string", "json"]
-"""What a model may write of a value's type, in formats that have it."""
+DeclaredType = Literal["string", "json"]
+"""The type that the model itself declares for a value, in formats that have it."""
 
 
-class ValueState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class ValueState(
+    Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="kind", tag="value"
+):
     """Where reading a value is."""
 
-    form: Form = "kept"
-    """Being written as a string; as JSON; or not known yet."""
+    form: Literal["undecided", "string", "json"] = "undecided"
+    """How the value is written."""
     kept: str = ""
-    """The text, while the form is not known."""
-    notation: NotationState = NotationState()
-    """Where its JSON is."""
+    """The text of an undecided value; of JSON, the text that has to wait."""
+    notation: NotationState = START
+    """Where JSON is."""
 
 
-class ReadValue(NamedTuple):
+class ValueResult(NamedTuple):
     """What reading a piece of a value gave."""
 
     json: str
@@ -46,67 +48,68 @@ class ReadValue(NamedTuple):
 _STRING: Final = frozenset({"string"})
 
 
-def begin_value(types: frozenset[str], written: Written | None) -> ReadValue:
+def begin_value(types: frozenset[str], declared: DeclaredType | None) -> ValueResult:
     """Begin a value.
 
     Args:
         types: The JSON types that its schema allows.
-        written: What the model wrote of its type.
+        declared: The type that the model declares.
     """
-    if written == "string" or (written is None and types == _STRING):
-        return ReadValue('"', ValueState("string"))
-    return ReadValue("", ValueState())
+    if declared == "string" or (declared is None and types == _STRING):
+        return ValueResult('"', ValueState("string"))
+    return ValueResult("", ValueState())
 
 
 def read_value(
-    state: ValueState, text: str, types: frozenset[str], markers: Mapping[str, str], *, keep: bool
-) -> ReadValue:
+    state: ValueState, text: str, types: frozenset[str], markers: Mapping[str, str], *, whole: bool
+) -> ValueResult:
     """Read more of a value's text.
 
     Args:
-        state: Where the text before it has led.
-        text: The text; all of it is the value's.
+        state: The state after the text before.
+        text: The text; all of it belongs to the value.
         types: The JSON types that its schema allows.
-        markers: Characters that stand for markers → the markers' text.
-        keep: Whether to keep the text however long, so that it can be a string whatever follows.
+        markers: Character → marker text.
+        whole: Whether to keep an undecided value to its end, however long it is.
     """
     if state.form == "string":
-        return ReadValue(escape(with_markers(text, markers)), state)
+        return ValueResult(escape(decode_markers(text, markers)), state)
     if state.form == "json":
         text = state.kept + text
-        got = read(JSON, state.notation, text, 0, markers=markers)
-        rest = with_markers(text[got.end :], markers)
-        if got.state.phase in ("done", "bad"):
-            # What follows matters in that it is there.
-            rest = rest.strip(" \t\r\n")[:1]
-        return ReadValue(got.json, ValueState("json", rest, got.state))
-    kept = state.kept + with_markers(text, markers)
-    if keep or len(kept) <= MOST_HELD:
-        return ReadValue("", ValueState("kept", kept))
-    # However much has come: it is decided by as much as had to be waited for.
-    first, rest = kept[: MOST_HELD + 1], kept[MOST_HELD + 1 :]
-    begun = _begun(first, types)
-    more = read_value(begun.state, rest, types, {}, keep=keep)
-    return ReadValue(begun.json + more.json, more.state)
+        result = read_notation(JSON, state.notation, text, 0, markers=markers)
+        rest = decode_markers(text[result.end :], markers)
+        if result.state.phase in ("done", "bad"):
+            # It only matters whether something follows.
+            rest = rest.strip(WHITESPACE)[:1]
+        return ValueResult(result.json, ValueState("json", rest, result.state))
+    kept = state.kept + decode_markers(text, markers)
+    if whole or len(kept) <= MAX_UNDECIDED:
+        return ValueResult("", ValueState("undecided", kept))
+    # Decide by as much as had to be waited for, however much there is: any split gives the same.
+    first, rest = kept[: MAX_UNDECIDED + 1], kept[MAX_UNDECIDED + 1 :]
+    decided = _decide(first, types)
+    more = read_value(decided.state, rest, types, {}, whole=whole)
+    return ValueResult(decided.json + more.json, more.state)
 
 
-def _begun(first: str, types: frozenset[str]) -> ReadValue:
-    """What a long value is, by its beginning."""
-    value = first.lstrip(" \t\r\n")
+def _decide(first: str, types: frozenset[str]) -> ValueResult:
+    """Decide by its beginning what a long value is."""
+    value = first.lstrip(WHITESPACE)
     if value[:1] in ("{", "[") and ("object" if value[0] == "{" else "array") in types:
-        got = read(JSON, NotationState(), value, 0)
-        rest = value[got.end :]
-        if got.state.phase != "bad" and (got.state.phase != "done" or not rest.strip(" \t\r\n")):
-            return ReadValue(got.json, ValueState("json", rest, got.state))
-    return ReadValue(f'"{escape(first)}', ValueState("string"))
+        result = read_notation(JSON, START, value, 0)
+        rest = value[result.end :]
+        phase = result.state.phase
+        if phase != "bad" and (phase != "done" or not rest.strip(WHITESPACE)):
+            return ValueResult(result.json, ValueState("json", rest, result.state))
+    return ValueResult(f'"{escape(first)}', ValueState("string"))
 
 
-def end_value(state: ValueState, types: frozenset[str], written: Written | None) -> str | None:
-    """End a value: the rest of its JSON, or None where it began as JSON and is none."""
+def end_value(state: ValueState, types: frozenset[str], declared: DeclaredType | None) -> str | None:
+    """End a value. Returns the rest of its JSON; None if it began as JSON and is none."""
     match state.form:
         case "string":
             return '"'
         case "json":
-            return None if state.notation.phase != "done" or state.kept.strip(" \t\r\n") else ""
+            return None if state.notation.phase != "done" or state.kept.strip(WHITESPACE) else ""
         case _:
-            return typed(state.kept, types, as_written=written == "json")
+            return coerce(state.kept, types, declared_json=declared == "json")

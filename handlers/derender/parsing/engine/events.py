@@ -1,4 +1,4 @@
-"""What parsing an output finds, in the order it is found."""
+"""Events: what parsing an output finds, in order."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Reasoning(Struct, frozen=True):
 
 
 class CallStart(Struct, frozen=True):
-    """A tool call."""
+    """The start of a tool call."""
 
     index: int
-    """Its number in the answer, from 0."""
+    """The call's number in the answer, from 0."""
     name: str
     """The tool's name."""
     written_id: str
-    """The id that the model wrote; empty where it wrote none."""
+    """The id that the model wrote; empty if it wrote none."""
 
 
 class CallArguments(Struct, frozen=True):
-    """Text of a call's arguments; all of them together are one JSON object."""
+    """Text of a call's arguments. All of a call's texts joined are one JSON object."""
 
     index: int
     """The call's number."""

@@ -1,114 +1,148 @@
 """How a format is declared: regions of an output, and the edges between them.
 
-The engine is always in one region. Its `yields` say what text in it is; where one of its edges' patterns is
-read, the engine goes on in the region that the edge leads to.
+The engine is always in one region. The region's kind says what its text is. Where the pattern of one of its
+edges matches, the engine moves to the region that the edge leads to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import ClassVar, Final
 
-from .patterns import ANYTHING, SPACE, ahead
+from msgspec import Struct
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from derender.parsing.arguments.notation import START, Notation, NotationState
+from derender.parsing.arguments.values import DeclaredType
+from derender.parsing.patterns import ANYTHING, SPACE, Pattern, Regex, ahead
 
-    from derender.parsing.arguments.notation import Notation, NotationState
-    from derender.parsing.arguments.values import Written
+from .state import Call
 
-    from .patterns import Pattern, Regular
-    from .state import Call
-
-__all__ = ["NO_CALL", "Act", "Edge", "Format", "FormatError", "Ids", "Reader", "Region", "Yields", "section"]
-
-
-class Yields(StrEnum):
-    """What the text in a region is."""
-
-    CONTENT = "content"
-    REASONING = "reasoning"
-    NOTHING = "nothing"
-    """Markup: it is left out."""
-    VALUE = "value"
-    """The bare text of a parameter."""
-    ARGUMENTS = "arguments"
-    """A call's arguments, in the region's notation. The region ends with them."""
-    CALLS = "calls"
-    """Calls as JSON objects, which hold their names. The region ends with them."""
-    BODY = "body"
-    """Calls that the region's reader reads when the region ends."""
-
-
-class Act(StrEnum):
-    """What an edge does besides leading to a region."""
-
-    NONE = "none"
-    NAME = "name"
-    """The pattern captures the `name` of a call that will begin."""
-    OPEN = "open"
-    """A call begins. The pattern captures its `name`, and its `id` where the model writes one."""
-    BEGIN = "begin"
-    """Markup of calls begins; the names come later."""
-    PARAMETER = "parameter"
-    """A parameter of the call begins. The pattern captures its `key`."""
-    CLOSE = "close"
-    """What was opened or begun ends, and is complete."""
-    OPEN_CLOSE = "open and close"
-    """A call without arguments."""
+__all__ = [
+    "NO_CALL",
+    "Act",
+    "Arguments",
+    "Body",
+    "CallObjects",
+    "Edge",
+    "Format",
+    "FormatError",
+    "Ids",
+    "Markup",
+    "Reader",
+    "Region",
+    "Shows",
+    "Text",
+    "Value",
+    "section",
+]
 
 
 class FormatError(ValueError):
     """A format that can't be made for a vocabulary; one line."""
 
 
-Reader = Callable[[str, Mapping[str, str], Mapping[str, object]], "Sequence[Call] | None"]
-"""Text of calls, what the patterns around it captured, and the tools offered (name → JSON schema of the
-parameters) → the calls; None where it is none."""
+class Act(StrEnum):
+    """What an edge does besides leading to a region."""
+
+    NONE = ""
+    NAME = "name"
+    """Captures the `name` of a call that will begin."""
+    OPEN = "open"
+    """A call begins. Captures its `name`, and its `id` if the model writes one."""
+    BEGIN = "begin"
+    """Markup of calls begins. The names come later."""
+    PARAMETER = "parameter"
+    """A parameter of the call begins. Captures its `key`."""
+    CLOSE = "close"
+    """The markup that was begun or opened ends, and is complete."""
+    OPEN_CLOSE = "open and close"
+    """A call without arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """Where a pattern is read, the engine goes to another region."""
+class Edge(Struct, frozen=True):
+    """Where a pattern matches, the engine moves to another region."""
 
-    pattern: Pattern | Regular
+    pattern: Pattern | Regex
     to: str
     act: Act = Act.NONE
     name: str = ""
-    """The name of the call that begins, where the pattern captures none."""
+    """The name of the call that begins, if the pattern captures none."""
     entities: bool = False
-    """Whether quotes and such are written as entities of XML in a captured key."""
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """A stretch of an output."""
-
-    yields: Yields
-    edges: tuple[Edge, ...] = ()
-    """Of two whose patterns begin at one place, the first is taken."""
-    then: str = "content"
-    """Where arguments or calls end: the region that follows them."""
-    otherwise: str = ""
-    """Where they are at fault: the region that follows them, if not the same."""
-    notation: Notation | None = None
-    """Of arguments: how they are written."""
-    begins: NotationState | None = None
-    """Of arguments whose opening brace is behind them: where their notation is."""
-    written: Written | None = None
-    """Of a value: what the model wrote of its type. Else the schema says it."""
-    closes: bool = False
-    """Of arguments or calls: whether nothing that ends the call follows them."""
-    ends: bool = False
-    """Whether an output that ends here by itself, not cut, has completed the call."""
-    reader: Reader | None = None
-    """Of a body: what reads it."""
+    """Whether a captured key has XML entities for quotes and the like."""
 
 
 NO_CALL: Final = Edge((ahead(ANYTHING),), "content")
 """The last edge of markup in which any other text means that it is no call."""
+
+
+class Shows(StrEnum):
+    """Whom text is for."""
+
+    CONTENT = "content"
+    REASONING = "reasoning"
+
+
+class Text(Struct, frozen=True):
+    """Text that is emitted. Of two edges that match at one place, the first is taken, here and below."""
+
+    shows: Shows
+    edges: tuple[Edge, ...] = ()
+
+
+class Markup(Struct, frozen=True):
+    """Text that is left out."""
+
+    edges: tuple[Edge, ...] = ()
+    ends: bool = False
+    """Whether an output that ends here, and was not cut, has completed the call."""
+
+
+class Value(Struct, frozen=True):
+    """The bare text of a parameter."""
+
+    edges: tuple[Edge, ...]
+    declared: DeclaredType | None = None
+    """The type that the model declares for it. Otherwise the tool's schema tells."""
+
+
+class Body(Struct, frozen=True):
+    """Text of calls that a reader reads once the region ends."""
+
+    edges: tuple[Edge, ...]
+    reader: Reader
+
+
+class Arguments(Struct, frozen=True):
+    """A call's arguments. The region ends with them."""
+
+    edges: ClassVar[tuple[Edge, ...]] = ()
+    notation: Notation
+    then: str = "content"
+    """The region that follows."""
+    otherwise: str = ""
+    """The region that follows a fault, if not the same."""
+    closes: bool = False
+    """Whether nothing follows that ends the markup."""
+    start: NotationState = START
+    """Where the notation is at first: behind the opening brace, if the edge has read that."""
+
+
+class CallObjects(Struct, frozen=True):
+    """Calls as JSON objects, which contain their names. The region ends with them."""
+
+    edges: ClassVar[tuple[Edge, ...]] = ()
+    then: str = "content"
+    otherwise: str = ""
+    closes: bool = False
+
+
+Region = Text | Markup | Value | Body | Arguments | CallObjects
+"""A stretch of an output."""
+
+Reader = Callable[[str, Mapping[str, str], Mapping[str, object]], Sequence[Call] | None]
+"""Reads calls: their text, what the patterns around it captured, and the tools offered (name → JSON schema of
+the parameters) → the calls; None if it is no call."""
 
 
 class Ids(StrEnum):
@@ -122,30 +156,29 @@ class Ids(StrEnum):
     """Nine letters and digits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """A tool-call format, a reasoning format, or both.
 
     Attributes:
-        markers: Control tokens of the format. Where the vocabulary has one as a token, only that token is
-            it, and text that looks like it is text.
-        first: Edges that are there only where the answer begins.
+        markers: Control tokens of the format. If the vocabulary has one as a token, only that token is the
+            marker, and text that looks like it is text.
+        first: Edges that exist only where the answer begins.
         content: Edges out of the answer's text.
         reasoning: Edges out of the reasoning.
         regions: Regions besides `content` and `reasoning`.
-        start: The region an output begins in where nothing is known of the prompt.
-        start_thinking: Where the client switched thinking on.
-        start_answering: Where the client switched it off.
-        turn: The marker that begins a message, where that is read as part of the output.
-        whole: Whether the format describes whole messages, reasoning and calls together: it then goes with
-            no other.
-        offered_only: Whether only tools that the client offered are called: in formats without markers, all
-            else is text.
-        uncut: Whether the output is read as it was generated: what ends a generation, stop strings and stop
-            tokens, is read too, and a character that is cut is shown as U+FFFD.
+        start: The region an output begins in if nothing is known of the prompt.
+        start_thinking: The same, if the client switched thinking on.
+        start_answering: The same, if the client switched thinking off.
+        turn: The marker that begins a message, if it is read as part of the output.
+        whole: Whether the format describes whole messages, reasoning and calls together. It then combines
+            with no other.
+        offered_only: Whether only tools that the client offered can be called. In formats without markers,
+            all else is text.
+        uncut: Whether the output is read as it was generated: stop strings and stop tokens that end a
+            generation are read too, and a character that is cut is shown as U+FFFD.
         plain: Whether control tokens are read as the text that they are written as.
-        after_prompt: Region that a prompt ends in → the one that its output begins in, if not the same.
-        anchors: What begins the model's message in a prompt; else its last control token does.
+        after_prompt: The region that a prompt ends in → the region that its output begins in, if not the same.
+        anchors: What begins the model's message in a prompt. Otherwise its last control token does.
         ids: How ids of calls look.
     """
 
@@ -153,7 +186,7 @@ class Format:
     first: tuple[Edge, ...] = ()
     content: tuple[Edge, ...] = ()
     reasoning: tuple[Edge, ...] = ()
-    regions: Mapping[str, Region] = field(default_factory=dict)
+    regions: Mapping[str, Region] = {}
     start: str = "answer"
     start_thinking: str = "answer"
     start_answering: str = "answer"
@@ -162,31 +195,27 @@ class Format:
     offered_only: bool = False
     uncut: bool = False
     plain: bool = False
-    after_prompt: Mapping[str, str] = field(default_factory=dict)
-    anchors: tuple[Pattern | Regular, ...] = ()
+    after_prompt: Mapping[str, str] = {}
+    anchors: tuple[Pattern | Regex, ...] = ()
     ids: Ids = Ids.OPENAI
 
 
 def section(call: Edge, ends: str, *more: Edge) -> dict[str, Region]:
-    """The regions of a section of calls: `section`, where it begins, and `calls`, after a call in it.
+    """Return the regions of a section of calls: `section`, where it begins, and `calls`, after a call in it.
 
-    In a section that has calls, text that is no call is left out. One without any is text, unless it is empty.
+    A section without calls is text, unless it is empty. In a section with calls, text that is no call is left
+    out.
 
     Args:
-        call: Where a call begins.
-        ends: What ends the section.
-        more: Where calls of other forms begin.
+        call: The edge where a call begins.
+        ends: The marker that ends the section.
+        more: Edges where calls of other forms begin.
     """
     calls = (call, *more)
     return {
-        "section": Region(
-            Yields.NOTHING,
-            (
-                *calls,
-                Edge((SPACE, ends), "content", Act.CLOSE),
-                Edge((ahead(ANYTHING),), "no call yet"),
-            ),
+        "section": Markup(
+            (*calls, Edge((SPACE, ends), "content", Act.CLOSE), Edge((ahead(ANYTHING),), "no call yet"))
         ),
-        "no call yet": Region(Yields.NOTHING, (*calls, Edge((ends,), "content"))),
-        "calls": Region(Yields.NOTHING, (*calls, Edge((ends,), "content"))),
+        "no call yet": Markup((*calls, Edge((ends,), "content"))),
+        "calls": Markup((*calls, Edge((ends,), "content"))),
     }

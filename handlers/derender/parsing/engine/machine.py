@@ -1,24 +1,31 @@
 """The machine that runs any format.
 
-    events, state = parse(parser, state, pieces)     # as often as pieces come
-    events = finish(parser, state, cut=False)
+    events, state = parse(parser, state, pieces)     # as often as pieces arrive
+    events, cuts_call = finish(parser, state, cut=False)
 
 A whole output is one piece to the same machine, so any split of an output gives the same events, joined.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from derender.parsing.arguments.call_objects import CallArgumentsRead, CallEnd, CallName, CallsState, read_calls
-from derender.parsing.arguments.notation import NotationState, read
-from derender.parsing.arguments.schema import ANY, parameter_types
-from derender.parsing.arguments.values import begin_value, end_value, read_value
+from derender.parsing.arguments.call_objects import (
+    CallObjectsState,
+    ObjectArguments,
+    ObjectEnd,
+    ObjectName,
+    read_call_objects,
+)
+from derender.parsing.arguments.notation import START, NotationState, read_notation
+from derender.parsing.arguments.schema import ANY_TYPE, parameter_types
+from derender.parsing.arguments.values import ValueState, begin_value, end_value, read_value
+from derender.parsing.characters import WHITESPACE, decode_markers
 
-from .format import Act, Yields
-from .output import SPACE, Output
-from .state import BodyState, ParserState
+from .emitter import Emitter
+from .format import Act, Arguments, Body, CallObjects, Markup, Shows, Text, Value
+from .lifecycle import Status, Step
+from .state import BodyState, compact_state, copy_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,45 +34,22 @@ if TYPE_CHECKING:
 
     from .events import Event
     from .format import Edge, Region
-    from .grammar import Grammar
-    from .patterns import Found
+    from .parser import Parser
+    from .state import OpenCalls, ParserState
 
-__all__ = ["Parser", "end", "finish", "parse"]
-
-
-@dataclass(frozen=True, slots=True)
-class Parser:
-    """How the outputs for one request are parsed.
-
-    Attributes:
-        grammar: The formats.
-        start: The region an output begins in, where its prompt does not say.
-        tools: Name → JSON schema of the parameters, of the tools offered.
-        calls_wanted: Whether there may be calls; else they are text, without the markers.
-        one_call: Whether only the first call is kept.
-        whole_calls: Whether a call is given once it is complete; else as it comes.
-    """
-
-    grammar: Grammar
-    start: str
-    tools: Mapping[str, object]
-    calls_wanted: bool
-    one_call: bool
-    whole_calls: bool
-
-    @property
-    def markers(self) -> Mapping[int, str]:
-        """Ids of markers, each with the character that stands for it."""
-        return self.grammar.markers
+__all__ = ["finish", "parse"]
 
 
 def parse(parser: Parser, state: ParserState, pieces: Sequence[Piece]) -> tuple[list[Event], ParserState]:
-    """The events that more of an output brings.
+    """Parse more of an output.
 
     Args:
         parser: How it is parsed.
-        state: Where what came before has led.
+        state: The state after the pieces before.
         pieces: Text, and ids of markers.
+
+    Returns:
+        The events, and the next state.
     """
     markers = parser.grammar.markers
     machine = _Machine(parser, state)
@@ -73,314 +57,309 @@ def parse(parser: Parser, state: ParserState, pieces: Sequence[Piece]) -> tuple[
         "".join([state.held, *[piece if isinstance(piece, str) else markers[piece] for piece in pieces]]),
         final=False,
     )
-    return machine.output.events, machine.state()
+    return machine.emitter.events, compact_state(machine.state)
 
 
-def finish(parser: Parser, state: ParserState, *, cut: bool) -> list[Event]:
-    """The events that the end of an output brings.
+def finish(parser: Parser, state: ParserState, *, cut: bool) -> tuple[list[Event], bool]:
+    """Parse the end of an output.
 
     Args:
         parser: How it is parsed.
-        state: Where it has led.
-        cut: Whether it was cut at a length, so that what is open is not complete.
+        state: The state after the last piece.
+        cut: Whether the output was cut at a length, so that what is open is not complete.
+
+    Returns:
+        The events, and whether the end truncates a call that was partly emitted.
     """
-    events, _ = end(parser, state, cut=cut)
-    return events
-
-
-def end(parser: Parser, state: ParserState, *, cut: bool) -> tuple[list[Event], bool]:
-    """The same, and whether the end cuts a call of which some was given."""
     machine = _Machine(parser, state, cut=cut)
     machine.run(state.held, final=True)
-    machine.end()
-    return machine.output.events, machine.cuts_call
+    cuts_call = machine.end()
+    return machine.emitter.events, cuts_call
+
+
+_BEGINNING: Final = (Act.BEGIN, Act.OPEN, Act.OPEN_CLOSE)
+_CLOSING: Final = (Act.CLOSE, Act.OPEN_CLOSE)
+_ENTITIES: Final = (("&quot;", '"'), ("&apos;", "'"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 
 
 class _Machine:
     """One run over one text."""
 
-    __slots__ = (
-        "arguments",
-        "behind",
-        "body",
-        "cut",
-        "cuts_call",
-        "grammar",
-        "held",
-        "marked",
-        "named",
-        "objects",
-        "output",
-        "parser",
-        "region",
-        "value",
-    )
+    __slots__ = ("cut", "emitter", "grammar", "parser", "state")
 
     def __init__(self, parser: Parser, state: ParserState, *, cut: bool = False) -> None:
-        self.cut, self.cuts_call = cut, False
-        self.parser, self.grammar = parser, parser.grammar
-        self.region, self.held, self.behind = state.region, "", state.behind
-        self.marked, self.named = state.marked, state.named
-        self.value, self.arguments, self.objects = state.value, state.arguments, state.objects
-        self.body = state.body
-        self.output = Output(parser, state)
-
-    def state(self) -> ParserState:
-        output = self.output
-        return ParserState(
-            region=self.region,
-            held=self.held,
-            space=output.space,
-            answered=output.answered,
-            reasoned=output.reasoned,
-            marked=self.marked,
-            named=self.named,
-            number=output.number,
-            calls=output.calls.state() if output.calls else None,
-            value=self.value,
-            arguments=self.arguments,
-            objects=self.objects,
-            body=self.body,
-            behind=self.behind,
-        )
+        self.parser, self.grammar, self.cut = parser, parser.grammar, cut
+        self.state = copy_state(state)
+        self.emitter = Emitter(parser, self.state)
 
     def run(self, text: str, *, final: bool) -> None:
-        text, at, still = f"{self.behind}{text}", len(self.behind), 0
+        """Read text as far as it can be decided. The rest is held."""
+        grammar, state = self.grammar, self.state
+        text, at, still = f"{state.lookbehind}{text}", len(state.lookbehind), 0
         while True:
-            region = self.grammar.regions[self.region]
-            match region.yields:
-                # What is cut may be the beginning of more.
-                case Yields.ARGUMENTS:
-                    end, more = self._read_arguments(region, text, at, final=final and not self.cut)
-                case Yields.CALLS:
-                    end, more = self._read_calls(region, text, at, final=final and not self.cut)
-                case _:
-                    end, more = self._scan(region, text, at, final=final)
+            end, more = self._read(grammar.regions[state.region], text, at, final=final)
             if not more:
-                self.held = text[end:]
-                self.behind = text[max(end - self.grammar.looks_back, 0) : end]
+                state.held = text[end:]
+                state.lookbehind = text[max(end - grammar.lookbehind, 0) : end]
                 return
             still = still + 1 if end == at else 0
-            if still > len(self.grammar.regions):
-                # Patterns of no width that lead in a circle.
-                self._text(self.grammar.regions[self.region], text[at : at + 1])
+            if still > len(grammar.regions):
+                # Patterns of no width lead in a circle.
+                self._text(grammar.regions[state.region], text[at : at + 1])
                 end, still = at + 1, 0
             if end > len(text):
                 return
             at = end
 
-    def end(self) -> None:
-        """The output ends."""
-        region, output = self.grammar.regions[self.region], self.output
-        if output.calls is not None:
-            # No arguments at all are none that a call lacks.
-            over = region.ends or (region.closes and self.arguments == NotationState())
-            if over and not self.cut and not output.calls.broken:
-                self._read_body(region, {})
-                output.end_arguments()
-                output.close()
-            else:
-                self.cuts_call = output.calls.status == "given" and not output.calls.muted
-                output.raw(self.held)
-                output.end()
-        elif output.space and region.yields is Yields.CONTENT and not (self.marked or output.number):
-            output.only_space()
+    def end(self) -> bool:
+        """End the output. Returns whether that truncates a call that was partly emitted."""
+        state, emitter = self.state, self.emitter
+        region, calls = self.grammar.regions[state.region], state.calls
+        if calls is None:
+            shown = isinstance(region, Text) and region.shows is Shows.CONTENT
+            if shown and state.leading_space and not (state.marked or state.emitted):
+                emitter.leading_space()
+            return False
+        if not self.cut and calls.status is not Status.BROKEN and _is_complete(region, calls):
+            self._end_reading(region, calls, {})
+            emitter.end_call(calls)
+            emitter.step(calls, Step.CLOSE)
+            return False
+        truncated = calls.status in (Status.STREAMED, Status.BROKEN)
+        emitter.markup(calls, state.held)
+        emitter.step(calls, Step.END)
+        return truncated
 
-    # A region that is text, and its edges.
+    def _read(self, region: Region, text: str, at: int, *, final: bool) -> tuple[int, bool]:
+        """Read text in a region. Returns where reading stopped, and whether to go on in the next region."""
+        if (calls := self.state.calls) is not None:
+            match region, calls.reading:
+                # An output that was cut may be the beginning of more.
+                case Arguments(), NotationState() as arguments:
+                    return self._read_arguments(
+                        region, calls, arguments, text, at, final=final and not self.cut
+                    )
+                case CallObjects(), CallObjectsState() as objects:
+                    return self._read_objects(region, calls, objects, text, at, final=final and not self.cut)
+                case _:
+                    pass
+        return self._scan(region, text, at, final=final)
+
+    # Regions with edges.
 
     def _scan(self, region: Region, text: str, at: int, *, final: bool) -> tuple[int, bool]:
-        found = self.grammar.scanners[self.region].search(text, at, final=final, cut=self.cut)
-        if found is None:
-            self._text(region, self._shown(text[at:]))
+        match = self.grammar.scanners[self.state.region].search(text, at, final=final, cut=self.cut)
+        if match is None:
+            self._text(region, self._without_last_marker(text[at:]))
             return len(text), False
-        if found.start > at:
-            self._text(region, text[at : found.start])
-        if found.pattern is None:
-            return found.start, False
-        self._take(region, region.edges[found.pattern], found, text[found.start : found.end])
-        return found.end, True
+        if match.start > at:
+            self._text(region, text[at : match.start])
+        if match.pattern is None:
+            return match.start, False
+        self._take(region, region.edges[match.pattern], match.captures, text[match.start : match.end])
+        return match.end, True
 
-    def _shown(self, text: str) -> str:
-        """What is shown at the end of the output: of a marker that nothing follows, nothing."""
+    def _without_last_marker(self, text: str) -> str:
+        """Return what is shown of the end of an output. A marker that nothing follows is not."""
         places = [text.find(marker) for marker in self.grammar.marker_texts if marker in text]
-        if not places or self.output.calls is not None:
+        if not places or self.state.calls is not None:
             return text
         place = min(places)
-        rest = self.grammar.without_markers(text[place:])
-        if not rest.strip(SPACE) or self.output.number:
-            return text[:place].rstrip(SPACE)
+        rest = self.grammar.remove_markers(text[place:])
+        if not rest.strip(WHITESPACE) or self.state.emitted:
+            return text[:place].rstrip(WHITESPACE)
         return f"{text[:place]}{rest}" if self.cut else text
 
     def _text(self, region: Region, text: str) -> None:
-        output = self.output
-        if output.calls is not None:
-            output.raw(text)
-        match region.yields:
-            case Yields.CONTENT:
-                output.content(self.grammar.with_markers(text))
-            case Yields.REASONING:
-                output.reasoning(self.grammar.with_markers(text))
-            case Yields.VALUE if self.value is not None:
-                got = read_value(
-                    self.value, text, self._types(), self.grammar.texts, keep=self.parser.whole_calls
+        calls = self.state.calls
+        if calls is not None:
+            self.emitter.markup(calls, text)
+            if isinstance(region, Value) and isinstance(calls.reading, ValueState):
+                result = read_value(
+                    calls.reading, text, self._types(calls), self.grammar.texts, whole=self.parser.whole_calls
                 )
-                self.value = got.state
-                self._parameter_text(got.json)
-            case _:
-                pass
+                calls.reading = result.state
+                self.emitter.value(calls, result.json)
+        elif isinstance(region, Text):
+            self.emitter.text(region.shows, decode_markers(text, self.grammar.texts))
 
-    def _take(self, region: Region, edge: Edge, found: Found, text: str) -> None:
-        output = self.output
-        if region.yields is Yields.VALUE and self.value is not None:
-            self._end_value(region)
-        self._read_body(region, found.captures)
+    def _take(self, region: Region, edge: Edge, captures: Mapping[str, str], text: str) -> None:
+        """Follow an edge.
+
+        Args:
+            region: The region it leads out of.
+            edge: The edge.
+            captures: What its pattern captured.
+            text: What its pattern matched.
+        """
+        state, emitter = self.state, self.emitter
+        if state.calls is not None:
+            self._end_reading(region, state.calls, captures)
         if text:
-            self.marked, output.space = True, ""
-        if edge.act in (Act.BEGIN, Act.OPEN, Act.OPEN_CLOSE):
-            output.begin(self.region if region.yields is Yields.REASONING else "content")
-        output.raw(text)
+            state.marked, state.leading_space = True, ""
+        if edge.act in _BEGINNING:
+            reasoning = isinstance(region, Text) and region.shows is Shows.REASONING
+            emitter.begin(state.region if reasoning else "content")
+        if edge.act is Act.NAME:
+            state.next_name = captures["name"]
+        to = edge.to
+        if (calls := state.calls) is not None:
+            emitter.markup(calls, text)
+            to = self._act(edge, calls, captures)
+        self._enter(to, captures)
+
+    def _act(self, edge: Edge, calls: OpenCalls, captures: Mapping[str, str]) -> str:
+        """Do what an edge does. Returns the region that follows."""
+        emitter = self.emitter
         match edge.act:
-            case Act.NAME:
-                self.named = found.captures["name"]
             case Act.OPEN | Act.OPEN_CLOSE:
-                name = found.captures.get("name") or edge.name or self.named
-                if not output.open(name, found.captures.get("id", "")):
-                    self._go("content")
-                    return
+                name = captures.get("name") or edge.name or self.state.next_name
+                if not emitter.open(calls, name, captures.get("id", "")):
+                    return "content"
             case Act.PARAMETER:
-                key = found.captures["key"]
-                output.parameter(_unescaped(key) if edge.entities else key)
+                key = captures["key"]
+                for entity, character in _ENTITIES if edge.entities else ():
+                    key = key.replace(entity, character)
+                emitter.parameter(calls, key)
             case _:
                 pass
-        if edge.act in (Act.CLOSE, Act.OPEN_CLOSE):
-            output.end_arguments()
-            output.close()
-        self._go(edge.to)
-        if self.grammar.regions[edge.to].yields is Yields.BODY:
-            self.body = BodyState(output.kept_length(), found.captures)
+        if edge.act in _CLOSING:
+            emitter.end_call(calls)
+            emitter.step(calls, Step.CLOSE)
+        return edge.to
 
-    def _go(self, name: str) -> None:
+    def _enter(self, name: str, captures: Mapping[str, str]) -> None:
         """Enter a region."""
-        region = self.grammar.regions[name]
-        if region.yields is Yields.CONTENT and self.output.calls is not None:
-            # Markup that comes to no end is none: what it began in goes on.
-            self.output.refuse()
-            name = self.output.calls.began
-            self.output.calls = None
-        self.region = name
-        match region.yields:
-            case Yields.VALUE:
-                got = begin_value(self._types(), region.written)
-                self.value = got.state
-                self._parameter_text(got.json)
-            case Yields.ARGUMENTS:
-                self.arguments = region.begins or NotationState()
-                if region.begins is not None:
-                    self.output.arguments("{")
-            case Yields.CALLS:
-                self.objects = CallsState()
-            case _:
-                pass
+        region, calls = self.grammar.regions[name], self.state.calls
+        if calls is not None:
+            calls.reading = None
+            match region:
+                case Text():
+                    # Markup that comes to no end is none: the region it began in goes on.
+                    self.emitter.step(calls, Step.LEAVE)
+                    name = calls.origin
+                case Value():
+                    result = begin_value(self._types(calls), region.declared)
+                    calls.reading = result.state
+                    self.emitter.value(calls, result.json)
+                case Arguments():
+                    calls.reading = region.start
+                    if region.start.open:
+                        self.emitter.arguments(calls, "{")
+                case CallObjects():
+                    calls.reading = CallObjectsState()
+                case Body():
+                    calls.reading = BodyState(sum(map(len, calls.raw)), dict(captures))
+                case _:
+                    pass
+        self.state.region = name
 
-    # Calls that are read when they end.
+    def _end_reading(self, region: Region, calls: OpenCalls, captures: Mapping[str, str]) -> None:
+        """End the value or the body that a region is."""
+        reading = calls.reading
+        if isinstance(region, Value) and isinstance(reading, ValueState):
+            rest = end_value(reading, self._types(calls), region.declared)
+            if rest is None:
+                self.emitter.step(calls, Step.REJECT)
+            else:
+                self.emitter.value(calls, rest)
+        elif isinstance(region, Body) and isinstance(reading, BodyState):
+            self._read_body(region, reading, calls, captures)
 
-    def _read_body(self, region: Region, captures: Mapping[str, str]) -> None:
-        output, body, self.body = self.output, self.body, None
-        if region.reader is None or body is None or (text := output.kept_text(body.begins)) is None:
+    def _types(self, calls: OpenCalls) -> frozenset[str]:
+        call = calls.call
+        if call is None or call.key is None or call.name not in self.parser.tools:
+            return ANY_TYPE
+        return parameter_types(self.parser.tools[call.name], call.key)
+
+    def _read_body(
+        self, region: Body, reading: BodyState, calls: OpenCalls, captures: Mapping[str, str]
+    ) -> None:
+        if calls.status is not Status.BUFFERED:
             return
-        calls = region.reader(self.grammar.with_markers(text), {**captures, **body.captures}, self.parser.tools)
-        if calls is None:
-            output.refuse()
-        for call in calls or ():
-            output.open(call.name, call.written_id)
-            output.arguments(call.arguments)
-            output.end_arguments()
+        text = decode_markers("".join(calls.raw)[reading.start :], self.grammar.texts)
+        found = region.reader(text, {**captures, **reading.captures}, self.parser.tools)
+        if found is None:
+            self.emitter.step(calls, Step.REJECT)
+        for call in found or ():
+            self.emitter.open(calls, call.name, call.written_id)
+            self.emitter.arguments(calls, call.arguments)
+            self.emitter.end_call(calls)
 
-    # The bare text of a parameter.
+    # Regions with an end of their own.
 
-    def _types(self) -> frozenset[str]:
-        calls = self.output.calls
-        if calls is None or calls.key is None or calls.name not in self.parser.tools:
-            return ANY
-        return parameter_types(self.parser.tools[calls.name], calls.key)
-
-    def _parameter_text(self, json: str) -> None:
-        if self.output.calls is not None and self.output.calls.key is not None:
-            self.output.arguments(json)
-
-    def _end_value(self, region: Region) -> None:
-        assert self.value is not None
-        rest = end_value(self.value, self._types(), region.written)
-        self.value = None
-        if rest is None:
-            self.output.refuse()
-        else:
-            self._parameter_text(rest)
-
-    # Arguments, and calls, that have an end of their own.
-
-    def _read_arguments(self, region: Region, text: str, at: int, *, final: bool) -> tuple[int, bool]:
-        assert region.notation is not None
-        state, output = self.arguments or NotationState(), self.output
-        if state == NotationState():
-            space = text[at:][: -len(text[at:].lstrip(SPACE)) or None]
-            output.raw(space)
-            at += len(space)
+    def _read_arguments(
+        self, region: Arguments, calls: OpenCalls, reading: NotationState, text: str, at: int, *, final: bool
+    ) -> tuple[int, bool]:
+        if reading == START:
+            begin = len(text) - len(text[at:].lstrip(WHITESPACE))
+            self.emitter.markup(calls, text[at:begin])
+            at = begin
             if at == len(text):
                 return at, False
             if text[at] != "{":
                 # A marker in place of arguments means that there are none.
-                return self._leave(region, at, fault=text[at] not in self.grammar.texts)
-        got = read(region.notation, state, text, at, markers=self.grammar.texts, final=final)
-        self.arguments = got.state
-        output.raw(text[at : got.end])
-        output.arguments(got.json)
-        if got.state.phase in ("done", "bad"):
-            return self._leave(region, got.end, fault=got.state.phase == "bad")
-        return got.end, False
+                return self._leave(region, calls, at, fault=text[at] not in self.grammar.texts)
+        result = read_notation(region.notation, reading, text, at, markers=self.grammar.texts, final=final)
+        calls.reading = result.state
+        self.emitter.markup(calls, text[at : result.end])
+        self.emitter.arguments(calls, result.json)
+        if result.state.phase in ("done", "bad"):
+            return self._leave(region, calls, result.end, fault=result.state.phase == "bad")
+        return result.end, False
 
-    def _read_calls(self, region: Region, text: str, at: int, *, final: bool) -> tuple[int, bool]:
-        output = self.output
-        got = read_calls(
-            self.objects or CallsState(),
-            text,
-            at,
-            markers=self.grammar.texts,
-            known_keys=self.grammar.offered_only,
-            final=final,
+    def _read_objects(
+        self,
+        region: CallObjects,
+        calls: OpenCalls,
+        reading: CallObjectsState,
+        text: str,
+        at: int,
+        *,
+        final: bool,
+    ) -> tuple[int, bool]:
+        emitter, grammar = self.emitter, self.grammar
+        result = read_call_objects(
+            reading, text, at, markers=grammar.texts, known_keys=grammar.offered_only, final=final
         )
-        self.objects = got.state
-        output.raw(text[at : got.end])
-        for found in got.found:
+        calls.reading = result.state
+        emitter.markup(calls, text[at : result.end])
+        for found in result.found:
             match found:
-                case CallName(name, written_id):
-                    if not output.open(name, written_id):
-                        return self._leave(region, got.end, fault=True)
-                case CallArgumentsRead(json):
-                    output.arguments(json)
-                case CallEnd():
-                    output.end_arguments()
+                case ObjectName(name, written_id):
+                    if not emitter.open(calls, name, written_id):
+                        return self._leave(region, calls, result.end, fault=True)
+                case ObjectArguments(json):
+                    emitter.arguments(calls, json)
+                case ObjectEnd():
+                    emitter.end_call(calls)
                     if region.closes:
-                        output.give()
-        if got.state.phase in ("done", "bad"):
-            return self._leave(region, got.end, fault=got.state.phase == "bad")
-        return got.end, bool(got.found) and not isinstance(got.found[-1], CallArgumentsRead)
+                        emitter.step(calls, Step.COMPLETE)
+        if result.state.phase in ("done", "bad"):
+            return self._leave(region, calls, result.end, fault=result.state.phase == "bad")
+        return result.end, bool(result.found) and not isinstance(result.found[-1], ObjectArguments)
 
-    def _leave(self, region: Region, end: int, *, fault: bool) -> tuple[int, bool]:
-        self.arguments = self.objects = None
+    def _leave(
+        self, region: Arguments | CallObjects, calls: OpenCalls, end: int, *, fault: bool
+    ) -> tuple[int, bool]:
         if fault:
-            self.output.refuse()
+            self.emitter.step(calls, Step.REJECT)
         elif region.closes:
-            self.output.end_arguments()
-            self.output.close()
-        self._go(region.otherwise or region.then if fault else region.then)
+            self.emitter.end_call(calls)
+            self.emitter.step(calls, Step.CLOSE)
+        self._enter(region.otherwise or region.then if fault else region.then, {})
         return end, True
 
 
-_ENTITIES: Final = (("&quot;", '"'), ("&apos;", "'"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
-
-
-def _unescaped(text: str) -> str:
-    for entity, character in _ENTITIES:
-        text = text.replace(entity, character)
-    return text
+def _is_complete(region: Region, calls: OpenCalls) -> bool:
+    """Return whether calls are complete if the output ends here."""
+    match region:
+        case Markup(ends=ends):
+            return ends
+        case Body():
+            return True
+        case Arguments(closes=True):
+            # A call may have no arguments at all.
+            return calls.reading == START
+        case _:
+            return False

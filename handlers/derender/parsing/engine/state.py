@@ -1,98 +1,130 @@
-"""Where parsing an output is: a small value that travels between pieces, as JSON if need be."""
+"""Where parsing an output is: a small value that travels between pieces, as JSON if need be.
+
+`parse` works on a copy, so a state never changes once it is returned.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from derender.parsing.arguments.call_objects import CallsState
+from derender.parsing.arguments.call_objects import CallObjectsState
 from derender.parsing.arguments.notation import NotationState
 from derender.parsing.arguments.values import ValueState
 
-__all__ = ["BodyState", "Call", "OpenCalls", "ParserState"]
+from .lifecycle import Status
 
-MOST_BEHIND: Final = 64
+__all__ = ["MAX_LOOKBEHIND", "BodyState", "Call", "OpenCall", "OpenCalls", "ParserState", "Reading"]
+
+MAX_LOOKBEHIND: Final = 64
 """Most characters that a pattern may look back."""
-MOST_SPACE: Final = 128
+MAX_LEADING_SPACE: Final = 128
 """Longest white space that waits for what follows it."""
-MOST_KEYS: Final = 48
-"""Most parameters of a call whose names are remembered where calls are given as they come."""
 
 Count = Annotated[int, Meta(ge=0, lt=2**31)]
 
 
 class Call(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A call that is kept until it is complete."""
+    """A call that has ended and is kept."""
 
     name: str
     written_id: str = ""
     arguments: str = ""
 
 
-class OpenCalls(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Markup of calls that has begun and has not ended."""
+class OpenCall(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A call that has begun and has not ended."""
 
-    status: Literal["kept", "given", "text"]
-    """What becomes of it: it is kept until it is complete; it is given as it comes; it turned out to be no
-    call and is text."""
-    began: str = "content"
-    """The region that it began in."""
-    raw: str = ""
-    """Its text, while it is kept, to come back as content if it is no call."""
-    kept: tuple[Call, ...] = ()
-    """Its calls, while they are kept."""
-    name: str = ""
-    """The open call's name."""
-    muted: bool = False
-    """Whether the open call is left out: the client wants one only."""
-    broken: bool = False
-    """Whether its arguments are at fault, which shows when some of them are given."""
-    written: Literal["", "begun", "parameters"] = ""
-    """Of the open call's arguments: whether there were any; whether they are parameters that come one by
-    one."""
+    name: str
+    written_id: str = ""
+    arguments: list[str] = []
+    """Parts of its arguments that are kept."""
+    started: bool = False
+    """Whether it has any arguments."""
+    parameters: bool = False
+    """Whether they are parameters that come one by one."""
     keys: tuple[int, ...] = ()
-    """Checksums of the parameters' names: of two of one name, the first counts."""
+    """Checksums of the parameters' names. Of two parameters of one name, the first counts."""
     key: str | None = ""
-    """The open parameter's name; None where it is left out, for the name was there before."""
+    """The open parameter's name; None if it is left out, because the name was there before."""
 
 
-class BodyState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Calls that are read when they end."""
+class BodyState(
+    Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="kind", tag="body"
+):
+    """Text of calls that is read when it ends."""
 
-    begins: Count
-    """Where their text begins in what is kept."""
+    start: Count
+    """Where it begins in the markup."""
     captures: dict[str, str] = {}
     """What the pattern before it captured."""
 
 
-class ParserState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+Reading = ValueState | NotationState | CallObjectsState | BodyState
+"""Where reading a region is whose text has an inner structure: a value, arguments, call objects or a body."""
+
+
+class OpenCalls(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A stretch of calls' markup that has begun and has not ended."""
+
+    status: Status
+    origin: str = "content"
+    """The region it began in."""
+    raw: list[str] = []
+    """Its text while it is buffered, in parts: if it is no call, it goes back to the origin."""
+    kept: list[Call] = []
+    """Its calls that have ended."""
+    call: OpenCall | None = None
+    """Its open call."""
+    reading: Reading | None = None
+    """Where reading the region is."""
+
+
+class ParserState(Struct, omit_defaults=True, forbid_unknown_fields=True):
     """Where parsing an output is."""
 
     region: str
-    """The region."""
     held: str = ""
     """Text that may still become a marker, or has to wait otherwise."""
-    space: Annotated[str, Meta(max_length=MOST_SPACE)] = ""
+    leading_space: Annotated[str, Meta(max_length=MAX_LEADING_SPACE)] = ""
     """White space before the first text of the answer, or of the reasoning."""
     answered: bool = False
-    """Whether there was text of the answer."""
+    """Whether the answer has text."""
     reasoned: bool = False
-    """Whether there was text of the reasoning."""
+    """Whether the reasoning has text."""
     marked: bool = False
     """Whether there was a marker."""
-    named: str = ""
+    next_name: str = ""
     """The name of a call that will begin."""
-    number: Count = 0
-    """How many calls were given."""
+    emitted: Count = 0
+    """How many calls were emitted."""
     calls: OpenCalls | None = None
-    value: ValueState | None = None
-    """Where the open parameter's value is."""
-    arguments: NotationState | None = None
-    """Where the open call's arguments are."""
-    objects: CallsState | None = None
-    """Where calls that are JSON objects are."""
-    body: BodyState | None = None
-    """Where calls are that are read when they end."""
-    behind: Annotated[str, Meta(max_length=MOST_BEHIND)] = ""
-    """Text before that which is held, for patterns that look back."""
+    """The open markup of calls."""
+    lookbehind: Annotated[str, Meta(max_length=MAX_LOOKBEHIND)] = ""
+    """Text before `held`, for patterns that look back."""
+
+
+def copy_state(state: ParserState) -> ParserState:
+    """Copy a state, so that a run can change it."""
+    state = replace(state)
+    if (calls := state.calls) is not None:
+        calls = state.calls = replace(calls, raw=calls.raw.copy(), kept=calls.kept.copy())
+        if (call := calls.call) is not None:
+            calls.call = replace(call, arguments=call.arguments.copy())
+    return state
+
+
+def compact_state(state: ParserState) -> ParserState:
+    """Join the parts of a state, so that it does not depend on how the output was split."""
+    if (calls := state.calls) is not None:
+        calls.raw = _joined(calls.raw)
+        if calls.call is not None:
+            calls.call.arguments = _joined(calls.call.arguments)
+    return state
+
+
+def _joined(parts: list[str]) -> list[str]:
+    text = "".join(parts)
+    return [text] if text else []

@@ -1,4 +1,4 @@
-"""The state as JSON, on its way between calls."""
+"""The state as JSON, on its way between pieces."""
 
 from __future__ import annotations
 
@@ -8,95 +8,101 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from derender.errors import BadRequest
+from derender.parsing.arguments.call_objects import CallObjectsState
+from derender.parsing.arguments.notation import NotationState
+from derender.parsing.arguments.values import ValueState
 
-from .format import Yields
-from .state import ParserState
+from .format import Arguments, Body, CallObjects, Markup, Shows, Text, Value
+from .lifecycle import Status
+from .state import BodyState, ParserState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .grammar import Grammar
-    from .machine import Parser
+    from .parser import Parser
 
 __all__ = ["dump_state", "load_state"]
 
+_READING: Final[Mapping[type, type]] = {
+    Text: type(None),
+    Markup: type(None),
+    Value: ValueState,
+    Body: BodyState,
+    Arguments: NotationState,
+    CallObjects: CallObjectsState,
+}
+"""Kind of region → what is read in it."""
+
 
 def dump_state(parser: Parser, state: ParserState) -> dict[str, Any]:
-    """The state as JSON values. Text that holds markers is a list: texts, and the markers' token ids."""
+    """Return the state as JSON values. Text that contains markers is a list of texts and token ids."""
     dumped: dict[str, Any] = msgspec.to_builtins(state)
-    for values, name in _texts(dumped):
-        values[name] = _pieces(parser.grammar, values[name])
+    if "held" in dumped:
+        dumped["held"] = _dump_text(parser.grammar, state.held)
+    if state.calls and state.calls.raw:
+        dumped["calls"]["raw"] = _dump_text(parser.grammar, "".join(state.calls.raw))
     return dumped
 
 
 def load_state(parser: Parser, dumped: object) -> ParserState:
-    """The state again.
+    """Read a state that was dumped.
 
     Raises:
-        BadRequest: It is no state of this parser.
+        BadRequest: It was not made by this parser.
     """
     try:
-        return _checked(parser, msgspec.convert(_with_texts(parser.grammar, dumped), ParserState))
+        state = msgspec.convert(_load_texts(parser.grammar, dumped), ParserState)
+        _check(parser, state)
     except (ValueError, TypeError, KeyError) as error:
         raise BadRequest("the state was not made by this parser") from error
+    return state
 
 
-def _with_texts(grammar: Grammar, dumped: object) -> object:
-    """The dumped state, its text as it is parsed."""
+def _load_texts(grammar: Grammar, dumped: object) -> object:
     if not isinstance(dumped, dict):
         return dumped
-    calls = dumped.get("calls")
-    values = {**dumped, "calls": {**calls}} if isinstance(calls, dict) else {**dumped}
-    for each, name in _texts(values):
-        each[name] = _text(grammar, each[name])
+    values = {**dumped}
+    if "held" in values:
+        values["held"] = _load_text(grammar, values["held"])
+    calls = values.get("calls")
+    if isinstance(calls, dict) and "raw" in calls:
+        values["calls"] = {**calls, "raw": [_load_text(grammar, calls["raw"])]}
     return values
 
 
-def _texts(values: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
-    """Where text is that may hold markers."""
-    places = [(values, "held"), (values.get("calls"), "raw")]
-    return [(each, name) for each, name in places if isinstance(each, dict) and name in each]
-
-
-def _pieces(grammar: Grammar, text: str) -> str | list[str | int]:
+def _dump_text(grammar: Grammar, text: str) -> str | list[str | int]:
     ids = {character: token_id for token_id, character in grammar.markers.items()}
     pieces = re.split(f"([{''.join(map(re.escape, ids))}])", text) if ids else [text]
     return text if len(pieces) == 1 else [ids.get(piece, piece) for piece in pieces if piece]
 
 
-def _text(grammar: Grammar, dumped: object) -> str:
+def _load_text(grammar: Grammar, dumped: object) -> str:
     pieces: list[Any] = dumped if isinstance(dumped, list) else [dumped]
-    # Encoded and decoded, for text that is no Unicode would be read as a marker.
+    # Encoding and decoding refuses lone surrogates, which would be read as markers.
     return "".join(
         [piece.encode().decode() if isinstance(piece, str) else grammar.markers[piece] for piece in pieces]
     )
 
 
-_INSIDE: Final = {
-    Yields.VALUE: "value",
-    Yields.ARGUMENTS: "arguments",
-    Yields.CALLS: "objects",
-    Yields.BODY: "body",
-}
-"""What a region yields → what the state holds inside it, and only there."""
-
-
-def _checked(parser: Parser, state: ParserState) -> ParserState:
-    """Refuse what the types don't."""
+def _check(parser: Parser, state: ParserState) -> None:
+    """Check constraints that the types can't express."""
     regions, calls = parser.grammar.regions, state.calls
-    yields = regions[state.region].yields
-    inside = _INSIDE.get(yields)
-    sound = all((getattr(state, name) is not None) == (name == inside) for name in _INSIDE.values())
+    region = regions[state.region]
+    if not isinstance(calls and calls.reading, _READING[type(region)]):
+        raise TypeError("the region and what is read in it differ")
     if calls is None:
-        sound = sound and inside is None
-    else:
-        began = calls.began == "content" or regions[calls.began].yields is Yields.REASONING
-        opened = bool(calls.kept or calls.muted) or inside not in ("value", "arguments")
-        sound = (
-            sound
-            and began
-            and yields not in (Yields.CONTENT, Yields.REASONING)
-            and (calls.status != "given" or state.number > 0 or calls.muted)
-            and (calls.status != "kept" or opened)
-        )
-    if not sound:
-        raise ValueError("the parts contradict each other")
-    return state
+        return
+    origin = regions[calls.origin]
+    if isinstance(region, Text) or not (
+        calls.origin == "content" or (isinstance(origin, Text) and origin.shows is Shows.REASONING)
+    ):
+        raise ValueError("calls can't be open or begin in this region")
+    if calls.status in (Status.STREAMED, Status.BROKEN) and not state.emitted:
+        raise ValueError("no call was emitted")
+    if (
+        calls.status in (Status.BUFFERED, Status.STREAMED)
+        and isinstance(region, Value | Arguments)
+        and not calls.call
+    ):
+        raise ValueError("no call is open")

@@ -1,1 +1,1 @@
-"""Formats, one file a family."""
+"""Formats of tool calls and reasoning, one module per family. Imports `engine`, `patterns` and `arguments`."""

@@ -10,12 +10,12 @@ import json
 from typing import Final
 
 from derender.parsing.arguments.notation import JSON
-from derender.parsing.engine.format import Act, Edge, Format, Region, Yields
-from derender.parsing.engine.patterns import SPACE, ahead, one_of
+from derender.parsing.engine.format import Act, Arguments, CallObjects, Edge, Format
+from derender.parsing.patterns import SPACE, ahead, one_of
 
 __all__ = ["REQUIRED", "named"]
 
-_OBJECTS: Final = Region(Yields.CALLS, closes=True)
+_OBJECTS: Final = CallObjects(closes=True)
 
 REQUIRED: Final = Format(
     first=(Edge((SPACE, ahead(one_of("{", ("[", SPACE, "{")))), "forced objects", Act.BEGIN),),
@@ -36,6 +36,6 @@ def named(name: str) -> Format:
         ),
         regions={
             "forced objects": _OBJECTS,
-            "forced arguments": Region(Yields.ARGUMENTS, notation=JSON, closes=True),
+            "forced arguments": Arguments(JSON, closes=True),
         },
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from derender.parsing.arguments.notation import JSON
-from derender.parsing.engine.format import Act, Edge, Format, Region, Yields, section
-from derender.parsing.engine.patterns import SPACE, ahead, any_of, capture, one_of
+from derender.parsing.engine.format import Act, Arguments, Edge, Format, Markup, section
+from derender.parsing.patterns import SPACE, ahead, any_of, capture, one_of
 
 if TYPE_CHECKING:
-    from derender.parsing.engine.patterns import Pattern
+    from derender.parsing.patterns import Pattern
 
 __all__ = ["TOOLS_V3", "TOOLS_V31"]
 
@@ -28,9 +28,8 @@ def _calls(name: Pattern) -> Format:
         reasoning=(Edge((SPACE, _BEGIN, SPACE, ahead(_CALL_BEGIN)), "section", Act.BEGIN),),
         regions=section(Edge((_CALL_BEGIN, *name), "arguments", Act.OPEN), _END)
         | {
-            "arguments": Region(Yields.ARGUMENTS, notation=JSON, then="end"),
-            "end": Region(
-                Yields.NOTHING,
+            "arguments": Arguments(JSON, then="end"),
+            "end": Markup(
                 (
                     Edge((_CALL_END,), "calls", Act.CLOSE),
                     Edge((ahead(_CALL_BEGIN),), "calls", Act.CLOSE),

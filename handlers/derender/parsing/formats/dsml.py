@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Region, Yields, section
-from derender.parsing.engine.patterns import END, SPACE, ahead, capture, one_of
+from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Markup, Value, section
+from derender.parsing.patterns import END, SPACE, ahead, capture, one_of
 
 __all__ = ["TOOLS_V4", "TOOLS_V32", "TOOLS_V41"]
 
@@ -45,8 +45,7 @@ def _calls(calls: str, space: str = "") -> Format:
             Edge((*invoke, "/>"), "calls", Act.OPEN_CLOSE),
         )
         | {
-            "parameters": Region(
-                Yields.NOTHING,
+            "parameters": Markup(
                 (
                     Edge((*parameter, 'string="true">'), "text", Act.PARAMETER),
                     Edge((*parameter, 'string="false">'), "json", Act.PARAMETER),
@@ -55,9 +54,9 @@ def _calls(calls: str, space: str = "") -> Format:
                     NO_CALL,
                 ),
             ),
-            "text": Region(Yields.VALUE, (Edge(ends, "parameters"),), written="string"),
-            "json": Region(Yields.VALUE, (Edge(ends, "parameters"),), written="json"),
-            "value": Region(Yields.VALUE, (Edge(ends, "parameters"),)),
+            "text": Value((Edge(ends, "parameters"),), declared="string"),
+            "json": Value((Edge(ends, "parameters"),), declared="json"),
+            "value": Value((Edge(ends, "parameters"),)),
         },
     )
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from derender.parsing.arguments.notation import GEMMA
-from derender.parsing.engine.format import Act, Edge, Format, Region, Yields
-from derender.parsing.engine.patterns import SPACE, ahead, capture, optional
+from derender.parsing.engine.format import Act, Arguments, Edge, Format, Markup
+from derender.parsing.patterns import SPACE, ahead, capture, optional
 
 __all__ = ["REASONING", "TOOLS"]
 
@@ -25,9 +25,8 @@ TOOLS: Final = Format(
     content=(_BEGINS,),
     reasoning=(_BEGINS,),
     regions={
-        "arguments": Region(Yields.ARGUMENTS, notation=GEMMA, then="end", otherwise="content"),
-        "end": Region(
-            Yields.NOTHING,
+        "arguments": Arguments(GEMMA, then="end", otherwise="content"),
+        "end": Markup(
             (
                 Edge((SPACE, "<tool_call|>"), "content", Act.CLOSE),
                 Edge((ahead("<|tool_call>"),), "content", Act.CLOSE),

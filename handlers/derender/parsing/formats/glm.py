@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Region, Yields
-from derender.parsing.engine.patterns import END, SPACE, ahead, capture, one_of
+from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Markup, Value
+from derender.parsing.patterns import END, SPACE, ahead, capture, one_of
 
 __all__ = ["TOOLS"]
 
@@ -26,8 +26,7 @@ TOOLS: Final = Format(
     content=(_BEGINS,),
     reasoning=(_BEGINS,),
     regions={
-        "parameters": Region(
-            Yields.NOTHING,
+        "parameters": Markup(
             (
                 Edge(
                     ("<arg_key>", SPACE, capture("key", r"^<\n"), SPACE, "</arg_key>", SPACE, "<arg_value>"),
@@ -39,8 +38,7 @@ TOOLS: Final = Format(
                 NO_CALL,
             ),
         ),
-        "value": Region(
-            Yields.VALUE,
+        "value": Value(
             (
                 Edge(
                     ("</arg_value>", ahead(SPACE, one_of("<arg_key>", _ENDS, "<tool_call>", END))), "parameters"

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Final
 
 from derender.parsing.arguments.notation import JSON
-from derender.parsing.engine.format import Act, Edge, Format, Region, Yields
-from derender.parsing.engine.patterns import ANYTHING, END, SPACE, ahead, capture, one_of
+from derender.parsing.engine.format import Act, Arguments, Edge, Format, Markup, Shows, Text
+from derender.parsing.patterns import ANYTHING, END, SPACE, ahead, capture, one_of
 
 __all__ = ["MESSAGES"]
 
@@ -43,8 +43,8 @@ _HEADER: Final = (
 )
 
 
-def _header(message: str) -> Region:
-    return Region(Yields.NOTHING, (Edge(("<|message|>",), message), *_HEADER, *_ENDS))
+def _header(message: str) -> Markup:
+    return Markup((Edge(("<|message|>",), message), *_HEADER, *_ENDS))
 
 
 MESSAGES: Final = Format(
@@ -53,8 +53,8 @@ MESSAGES: Final = Format(
     reasoning=_ENDS,
     regions={
         # The prompt ends within a header. Text that is no header is an answer.
-        "opening": Region(
-            Yields.CONTENT,
+        "opening": Text(
+            Shows.CONTENT,
             (
                 Edge((SPACE, ahead(one_of("to=", "<|channel|>", "<|start|>", "<|message|>"))), "header"),
                 # The JSON of guided decoding.
@@ -62,20 +62,19 @@ MESSAGES: Final = Format(
                 Edge((ahead(ANYTHING),), "plain"),
             ),
         ),
-        "plain": Region(Yields.CONTENT, (Edge(("<|start|>",), "header"), *_CHANNELS)),
+        "plain": Text(Shows.CONTENT, (Edge(("<|start|>",), "header"), *_CHANNELS)),
         "header": _header("answer"),
         "analysis header": _header("reasoning"),
         "commentary header": _header("answer"),
         "final header": _header("answer"),
         "unknown header": _header("aside"),
-        "call header": Region(Yields.NOTHING, (Edge(("<|message|>",), "call"), *_ENDS)),
-        "call": Region(
-            Yields.NOTHING,
+        "call header": Markup((Edge(("<|message|>",), "call"), *_ENDS)),
+        "call": Markup(
             (Edge((ahead(ANYTHING),), "arguments", Act.OPEN), Edge((END,), "arguments", Act.OPEN)),
         ),
-        "arguments": Region(Yields.ARGUMENTS, notation=JSON, then="between", otherwise="content", closes=True),
-        "aside": Region(Yields.NOTHING, _ENDS),
-        "between": Region(Yields.NOTHING, (Edge(("<|start|>",), "header"),)),
+        "arguments": Arguments(JSON, then="between", otherwise="content", closes=True),
+        "aside": Markup(_ENDS),
+        "between": Markup((Edge(("<|start|>",), "header"),)),
     },
     start="opening",
     start_thinking="opening",

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from derender.parsing.engine.format import Act, Edge, Format, Region, Yields
-from derender.parsing.engine.patterns import SPACE, ahead, one_of
+from derender.parsing.engine.format import Act, CallObjects, Edge, Format, Markup
+from derender.parsing.patterns import SPACE, ahead, one_of
 
 __all__ = ["TOOLS"]
 
@@ -17,9 +17,8 @@ TOOLS: Final = Format(
     content=(_BEGINS,),
     reasoning=(_BEGINS,),
     regions={
-        "objects": Region(Yields.CALLS, then="end", otherwise="content"),
-        "end": Region(
-            Yields.NOTHING,
+        "objects": CallObjects(then="end", otherwise="content"),
+        "end": Markup(
             (
                 Edge((SPACE, "</tool_call>"), "content", Act.CLOSE),
                 # Models forget it between two calls, or put both into one markup.
@@ -28,6 +27,6 @@ TOOLS: Final = Format(
             ),
             ends=True,
         ),
-        "next": Region(Yields.NOTHING, (Edge((ahead("{"),), "objects", Act.BEGIN),)),
+        "next": Markup((Edge((ahead("{"),), "objects", Act.BEGIN),)),
     },
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from derender.parsing.arguments.notation import JSON
-from derender.parsing.engine.format import Act, Edge, Format, Ids, Region, Yields, section
-from derender.parsing.engine.patterns import SPACE, ahead, capture, optional
+from derender.parsing.engine.format import Act, Arguments, Edge, Format, Ids, Markup, section
+from derender.parsing.patterns import SPACE, ahead, capture, optional
 
 __all__ = ["TOOLS"]
 
@@ -35,9 +35,8 @@ TOOLS: Final = Format(
     reasoning=(Edge((_SECTION, SPACE, ahead("<|tool_call_begin|>")), "section", Act.BEGIN),),
     regions=section(Edge(_CALL, "arguments", Act.OPEN), _SECTION_ENDS)
     | {
-        "arguments": Region(Yields.ARGUMENTS, notation=JSON, then="end"),
-        "end": Region(
-            Yields.NOTHING,
+        "arguments": Arguments(JSON, then="end"),
+        "end": Markup(
             (
                 Edge(("<|tool_call_end|>",), "calls", Act.CLOSE),
                 Edge((ahead("<|tool_call_begin|>"),), "calls", Act.CLOSE),

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Region, Yields
-from derender.parsing.engine.patterns import ANYTHING, END, SPACE, ahead, any_of, capture, one_of
+from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Markup, Shows, Text, Value
+from derender.parsing.patterns import ANYTHING, END, SPACE, ahead, any_of, capture, one_of
 
 __all__ = ["MESSAGES"]
 
@@ -45,13 +45,12 @@ MESSAGES: Final = Format(
     content=(*_ELEMENTS, Edge((_closes("response"),), "message"), *_ENDS),
     reasoning=(*_ELEMENTS, Edge((_closes("think"),), "message"), *_ENDS),
     regions={
-        "message": Region(Yields.NOTHING, _ELEMENTS),
-        "thinking": Region(
-            Yields.REASONING,
+        "message": Markup(_ELEMENTS),
+        "thinking": Text(
+            Shows.REASONING,
             (Edge((_opens("think"),), "reasoning"), Edge((ahead(ANYTHING),), "reasoning")),
         ),
-        "calls": Region(
-            Yields.NOTHING,
+        "calls": Markup(
             (
                 Edge(
                     ('<|open|>call tool="', capture("name", r'^"\n'), '"', any_of("^<"), "<|sep|>"),
@@ -62,8 +61,7 @@ MESSAGES: Final = Format(
                 *_ENDS,
             ),
         ),
-        "arguments": Region(
-            Yields.NOTHING,
+        "arguments": Markup(
             (
                 Edge((*_ARGUMENT, 'string"', SPACE, "<|sep|>"), "text", Act.PARAMETER, entities=True),
                 Edge((*_ARGUMENT, any_of("a-z"), '"', SPACE, "<|sep|>"), "json", Act.PARAMETER, entities=True),
@@ -71,8 +69,8 @@ MESSAGES: Final = Format(
                 NO_CALL,
             ),
         ),
-        "text": Region(Yields.VALUE, (Edge(_ARGUMENT_ENDS, "arguments"),), written="string"),
-        "json": Region(Yields.VALUE, (Edge(_ARGUMENT_ENDS, "arguments"),), written="json"),
+        "text": Value((Edge(_ARGUMENT_ENDS, "arguments"),), declared="string"),
+        "json": Value((Edge(_ARGUMENT_ENDS, "arguments"),), declared="json"),
     },
     start="thinking",
     start_thinking="thinking",

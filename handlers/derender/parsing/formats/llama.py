@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from derender.parsing.engine.format import Act, Edge, Format, Region, Yields
-from derender.parsing.engine.patterns import ANYTHING, SPACE, ahead, optional
+from derender.parsing.engine.format import Act, CallObjects, Edge, Format, Shows, Text
+from derender.parsing.patterns import ANYTHING, SPACE, ahead, optional
 
 __all__ = ["TOOLS"]
 
@@ -17,9 +17,9 @@ TOOLS: Final = Format(
     content=(_TAGGED,),
     reasoning=(_TAGGED,),
     regions={
-        "objects": Region(Yields.CALLS, then="more", otherwise="content", closes=True),
-        "more": Region(
-            Yields.CONTENT,
+        "objects": CallObjects(then="more", otherwise="content", closes=True),
+        "more": Text(
+            Shows.CONTENT,
             (
                 Edge(
                     (SPACE, optional(";", SPACE), optional("<|python_tag|>", SPACE), ahead("{")),

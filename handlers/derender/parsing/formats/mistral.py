@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from derender.parsing.arguments.notation import JSON
-from derender.parsing.engine.format import Act, Edge, Format, Ids, Region, Yields
-from derender.parsing.engine.patterns import SPACE, ahead, capture, one_of, optional
+from derender.parsing.engine.format import Act, Arguments, CallObjects, Edge, Format, Ids, Shows, Text
+from derender.parsing.patterns import SPACE, ahead, capture, one_of, optional
 
 __all__ = ["REASONING", "TOOLS"]
 
@@ -34,8 +34,8 @@ TOOLS: Final = Format(
         ),
     ),
     regions={
-        "objects": Region(Yields.CALLS, then="content", closes=True),
-        "arguments": Region(Yields.ARGUMENTS, notation=JSON, then="content", closes=True),
+        "objects": CallObjects(then="content", closes=True),
+        "arguments": Arguments(JSON, then="content", closes=True),
     },
     ids=Ids.MISTRAL,
 )
@@ -49,5 +49,5 @@ REASONING: Final = Format(
     markers=("[THINK]", "[/THINK]", "<think>", "</think>"),
     content=_CONTENT,
     reasoning=(_CONTENT[1],),
-    regions={"reasoning in text": Region(Yields.REASONING, (Edge((SPACE, "</think>", SPACE), "answer"),))},
+    regions={"reasoning in text": Text(Shows.REASONING, (Edge((SPACE, "</think>", SPACE), "answer"),))},
 )

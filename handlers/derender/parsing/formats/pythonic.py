@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from derender.parsing.arguments.notation import CALL_ARGUMENTS, PYTHON
-from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Region, Yields
-from derender.parsing.engine.patterns import SPACE, ahead, capture
+from derender.parsing.engine.format import NO_CALL, Act, Arguments, Edge, Format, Markup
+from derender.parsing.patterns import SPACE, ahead, capture
 
 __all__ = ["LLAMA4", "TOOLS"]
 
@@ -16,21 +16,17 @@ _LIST: Final = ("[", SPACE, ahead(*_CALL))
 TOOLS: Final = Format(
     first=(Edge((SPACE, *_LIST), "calls", Act.BEGIN),),
     regions={
-        "calls": Region(
-            Yields.NOTHING,
+        "calls": Markup(
             (
                 Edge((SPACE, *_CALL), "arguments", Act.OPEN),
                 Edge((SPACE, "]"), "content", Act.CLOSE),
                 NO_CALL,
             ),
         ),
-        "called": Region(
-            Yields.NOTHING,
+        "called": Markup(
             (Edge((SPACE, ","), "calls"), Edge((SPACE, "]"), "content", Act.CLOSE), NO_CALL),
         ),
-        "arguments": Region(
-            Yields.ARGUMENTS, notation=PYTHON, begins=CALL_ARGUMENTS, then="called", otherwise="content"
-        ),
+        "arguments": Arguments(PYTHON, start=CALL_ARGUMENTS, then="called", otherwise="content"),
     },
     offered_only=True,
 )

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Region, Yields
-from derender.parsing.engine.patterns import END, SPACE, ahead, capture, one_of, optional
+from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Markup, Value
+from derender.parsing.patterns import END, SPACE, ahead, capture, one_of, optional
 
 __all__ = ["TOOLS"]
 
@@ -42,8 +42,7 @@ TOOLS: Final = Format(
     content=(_BEGINS,),
     reasoning=(_BEGINS,),
     regions={
-        "parameters": Region(
-            Yields.NOTHING,
+        "parameters": Markup(
             (
                 Edge((*_PARAMETER, _LINE), "value", Act.PARAMETER),
                 Edge(_FUNCTION_ENDS, "content", Act.CLOSE),
@@ -51,8 +50,7 @@ TOOLS: Final = Format(
                 NO_CALL,
             ),
         ),
-        "value": Region(
-            Yields.VALUE,
+        "value": Value(
             (
                 Edge((_LINE, "</parameter>", ahead(SPACE, _MARKUP)), "parameters"),
                 Edge(("\n", ahead(*_PARAMETER, "\n")), "parameters"),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from derender.parsing.engine.format import Edge, Format, Region, Yields
-from derender.parsing.engine.patterns import ANYTHING, SPACE, ahead
+from derender.parsing.engine.format import Edge, Format, Shows, Text
+from derender.parsing.patterns import ANYTHING, SPACE, ahead
 
 __all__ = ["DEEPSEEK_R1", "DEEPSEEK_V3", "GLM45", "GLM47", "KIMI_K2", "QWEN3", "think"]
 
@@ -29,7 +29,7 @@ def think(*, start: str, begins: str = "<think>", ends: str = "</think>") -> For
         reasoning=edges[1:],
         regions={
             # Reasoning that the prompt may have opened, or the model may yet.
-            "thinking": Region(Yields.REASONING, (edges[0], Edge((ahead(ANYTHING),), "reasoning"))),
+            "thinking": Text(Shows.REASONING, (edges[0], Edge((ahead(ANYTHING),), "reasoning"))),
         },
         start=start,
         start_thinking="thinking",

@@ -1,0 +1,36 @@
+"""How the outputs for one request are parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from .grammar import Grammar
+
+__all__ = ["Parser"]
+
+
+class Parser(Struct, frozen=True):
+    """How the outputs for one request are parsed.
+
+    Attributes:
+        grammar: The formats.
+        start: The region an output begins in if its prompt does not tell.
+        tools: The tools offered: name → JSON schema of the parameters.
+        calls_wanted: Whether there may be calls. Otherwise they are text, without the markers.
+        one_call: Whether only the first call is kept.
+        whole_calls: Whether a call is emitted once it is complete. Otherwise it is emitted as it arrives.
+    """
+
+    grammar: Grammar
+    start: str
+    tools: Mapping[str, object]
+    calls_wanted: bool
+    one_call: bool
+    whole_calls: bool
+
+    @property
+    def markers(self) -> Mapping[int, str]:
+        """Token ids of markers → the characters that stand for them."""
+        return self.grammar.markers

@@ -1,0 +1,106 @@
+"""Search for the first of several patterns, with Python's `re`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from derender.parsing.characters import WHITESPACE
+
+from .parts import END_OF_OUTPUT, MAX_SPACE, NO_SPACE, NUMBER, SPACE, either, join
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .parts import Pattern
+
+__all__ = ["Match", "Scanner"]
+
+_NEVER: Final = "(?!)"
+
+
+class Match(NamedTuple):
+    """What a search found."""
+
+    start: int
+    end: int
+    pattern: int | None
+    """The pattern's number; None for a partial match: the rest of the text may yet become a pattern."""
+    captures: dict[str, str]
+
+
+class Scanner:
+    """Searches for the first of several patterns. If two begin at one place, the earlier in the list wins.
+
+    Args:
+        patterns: The patterns.
+        markers: Marker text → character.
+    """
+
+    __slots__ = ("_begins", "_cut", "_final", "_running", "_spaced")
+
+    def __init__(self, patterns: Sequence[Pattern], markers: Mapping[str, str]) -> None:
+        wholes, alternatives, firsts = [], [], []
+        # Text is full of white space, so leading space is added once the rest of a pattern has matched.
+        self._spaced = frozenset(number for number, pattern in enumerate(patterns) if pattern[0] is SPACE)
+        for number, pattern in enumerate(patterns):
+            rest = pattern[1:] if number in self._spaced else pattern
+            whole, partial, first, empty = join(rest, markers)
+            whole = f"(?P<p{number}>{whole})".replace(NUMBER, str(number))
+            wholes.append(whole)
+            # Partial before whole: a part at the end of the text may still grow.
+            alternatives += [re.sub(rf"\(\?P<\w+_{NUMBER}>", "(?:", partial), whole]
+            firsts.append(None if empty else first)
+        first = either(firsts)
+        self._begins = re.compile("(?s:.)" if first is None else f"[{first}]" if first else _NEVER)
+        running, final = "|".join(alternatives) or _NEVER, "|".join(wholes) or _NEVER
+        self._running = re.compile(running.replace(END_OF_OUTPUT, _NEVER).replace(NO_SPACE, f"[^{WHITESPACE}]"))
+        final = final.replace(NO_SPACE, _NEVER)
+        self._final = re.compile(final.replace(END_OF_OUTPUT, r"\Z"))
+        self._cut = re.compile(final.replace(END_OF_OUTPUT, _NEVER))
+
+    def search(self, text: str, start: int, *, final: bool = False, cut: bool = False) -> Match | None:
+        """Find the first pattern.
+
+        Args:
+            text: The text.
+            start: Where to begin.
+            final: Whether the output ends with the text. Then nothing is held, and there may be no match.
+            cut: Whether the output was cut there, which is no `END`.
+        """
+        expression = self._running if not final else self._cut if cut else self._final
+        place = start
+        while candidate := self._begins.search(text, place):
+            if match := expression.match(text, candidate.start()):
+                return self._match(text, start, match)
+            place = candidate.end()
+        if final:
+            match = expression.match(text, len(text))
+            return match and self._match(text, start, match)
+        begin = _space_before(text, len(text), start) if self._spaced else len(text)
+        return Match(begin, len(text), None, {})
+
+    def _match(self, text: str, start: int, match: re.Match[str]) -> Match:
+        group = match.lastgroup
+        if group is None:
+            begin = _space_before(text, match.start(), start) if self._spaced else match.start()
+            return Match(begin, match.end(), None, {})
+        number = int(group[1:])
+        return Match(
+            _space_before(text, match.start(), start) if number in self._spaced else match.start(),
+            match.end(),
+            number,
+            {
+                name.rpartition("_")[0]: value
+                for name, value in match.groupdict().items()
+                if value is not None and "_" in name
+            },
+        )
+
+
+def _space_before(text: str, end: int, start: int) -> int:
+    """Return where the white space before a place begins."""
+    least = max(start, end - MAX_SPACE)
+    while end > least and text[end - 1] in WHITESPACE:
+        end -= 1
+    return end
