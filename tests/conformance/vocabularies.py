@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Final
 from canitoolcall.fixtures import load_families, load_fixtures
 from tokenizers import Tokenizer
 
-from derender.vocabulary import files, load
+from derender.vocabulary import find_files, load
 from fetch import NAMES
 from tests.support.compiled import cached_folder, compiled_layer, tokenizer_folder
 from tests.support.paths import CACHE
@@ -146,7 +146,7 @@ def special_ids(name: str) -> frozenset[int]:
 @cache
 def vocabulary(name: str) -> Vocabulary:
     """A tokenizer's compiled vocabulary."""
-    (path,) = files(layer(name))
+    (path,) = find_files(layer(name))
     return load(path)
 
 

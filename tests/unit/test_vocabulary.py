@@ -19,8 +19,8 @@ from derender.vocabulary import (
     VersionError,
     Vocabulary,
     VocabularyError,
+    compute_fingerprint,
     dump,
-    fingerprint,
     load,
     read_manifest,
 )
@@ -297,7 +297,7 @@ def test_the_fingerprint_is_the_documented_hash() -> None:
         b"\x05\0\0\0Hello\0\0\0\0\x05\0\0\0<end>"
         b"\x02\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0"
     )
-    assert fingerprint(about, PIECES) == hashlib.sha256(hashed).hexdigest()
+    assert compute_fingerprint(about, PIECES) == hashlib.sha256(hashed).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -311,19 +311,19 @@ def test_the_fingerprint_is_the_documented_hash() -> None:
     ],
 )
 def test_what_decodes_otherwise_has_another_fingerprint(changes: dict[str, Any]) -> None:
-    assert fingerprint(manifest(**changes), PIECES) != fingerprint(manifest(), PIECES)
+    assert compute_fingerprint(manifest(**changes), PIECES) != compute_fingerprint(manifest(), PIECES)
 
 
 @pytest.mark.parametrize(
     "pieces", [[b"Hell", b"o", b"<end>"], [b"Hello", b"<end>", b""], [b"Hello<end>", b"", b""]]
 )
 def test_other_pieces_have_another_fingerprint(pieces: list[bytes]) -> None:
-    assert fingerprint(manifest(), pieces) != fingerprint(manifest(), PIECES)
+    assert compute_fingerprint(manifest(), pieces) != compute_fingerprint(manifest(), PIECES)
 
 
 def test_another_decoder_of_the_library_has_another_fingerprint() -> None:
     about = manifest(rule="tokenizers")
-    assert fingerprint(about, PIECES, b"{}") != fingerprint(about, PIECES, b"{ }")
+    assert compute_fingerprint(about, PIECES, b"{}") != compute_fingerprint(about, PIECES, b"{ }")
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_another_decoder_of_the_library_has_another_fingerprint() -> None:
     ],
 )
 def test_what_decodes_the_same_has_the_same_fingerprint(changes: dict[str, Any]) -> None:
-    assert fingerprint(manifest(**changes), PIECES) == fingerprint(manifest(), PIECES)
+    assert compute_fingerprint(manifest(**changes), PIECES) == compute_fingerprint(manifest(), PIECES)
 
 
 # --- added tokens ---------------------------------------------------------------------------------------------

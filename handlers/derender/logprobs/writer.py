@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import orjson
 
 from derender.decoding.detokenizer import decode, ends_character
-from derender.vocabulary.cache import Memo
+from derender.vocabulary.cache import Cache
 
 from .entries import GivenToken
 
@@ -48,9 +48,9 @@ class LogprobWriter:
     def __init__(self, vocabulary: Vocabulary, logprob_bytes: LogprobBytes) -> None:
         self.logprob_bytes = logprob_bytes
         self._vocabulary = vocabulary
-        self._strings: Memo[int, str] = Memo(self._string, _KEPT_TOKENS)
-        self._written: Memo[int, bytes] = Memo(lambda token_id: self._write(token_id, None), _KEPT_TOKENS)
-        self._ending_inside: Memo[int, bool] = Memo(self._ends_inside, _KEPT_TOKENS)
+        self._strings: Cache[int, str] = Cache(self._string, _KEPT_TOKENS)
+        self._written: Cache[int, bytes] = Cache(lambda token_id: self._write(token_id, None), _KEPT_TOKENS)
+        self._ending_inside: Cache[int, bool] = Cache(self._ends_inside, _KEPT_TOKENS)
 
     def chat(self, columns: Columns | None, begun: Sequence[int] = ()) -> orjson.Fragment:
         """The `logprobs` of a chat choice, as JSON.

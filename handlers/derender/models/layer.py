@@ -12,7 +12,7 @@ from derender.logprobs.writer import LogprobWriter
 from derender.parsing import ParserError, load_parsers
 from derender.protocol.limits import Limits
 from derender.settings import SettingsError
-from derender.vocabulary import VocabularyError, files, load, read_manifest
+from derender.vocabulary import VocabularyError, find_files, load, read_manifest
 
 from .model import ModelEntry, Models, ServedModel, StateSeal
 from .model_settings import combine
@@ -54,7 +54,7 @@ def _find(folder: Path) -> dict[str, tuple[Path, Manifest]]:
     """Find the vocabularies of a layer: their files and manifests, by name."""
     found: dict[str, tuple[Path, Manifest]] = {}
     try:
-        for path in files(folder):
+        for path in find_files(folder):
             manifest = read_manifest(path)
             name = manifest.name
             if name in found:

@@ -1,11 +1,20 @@
-"""Compiled vocabularies: the file, its manifest, and token id → bytes.
+"""Compiled vocabularies: the file, its manifest, and the bytes of each token id.
 
-Pure: no HTTP, no settings, no clock.
+Pure: imports no HTTP, no settings and no clock.
 """
 
-from .file import SUFFIX, VersionError, VocabularyError, dump, files, load, read_manifest, with_manifest
+from .file import (
+    SUFFIX,
+    VersionError,
+    VocabularyError,
+    dump,
+    find_files,
+    load,
+    read_manifest,
+    replace_manifest,
+)
 from .library import TokenizersError, catch_panics
-from .manifest import MAX_LENGTH, MAX_SIZE, Manifest, Rule, SourceFormat, fingerprint
+from .manifest import MAX_LENGTH, MAX_SIZE, Manifest, Rule, SourceFormat, compute_fingerprint
 from .vocabulary import Vocabulary
 
 __all__ = [
@@ -20,10 +29,10 @@ __all__ = [
     "Vocabulary",
     "VocabularyError",
     "catch_panics",
+    "compute_fingerprint",
     "dump",
-    "files",
-    "fingerprint",
+    "find_files",
     "load",
     "read_manifest",
-    "with_manifest",
+    "replace_manifest",
 ]

@@ -1,4 +1,4 @@
-"""A dict that makes what it is asked for."""
+"""A cache of values that follow from the vocabulary."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Memo"]
+__all__ = ["Cache"]
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Memo(dict[K, V]):
-    """Key → value, made when first asked for; forgets all when it is full.
+class Cache(dict[K, V]):
+    """A dict that computes missing values. When it is full it forgets all of them.
 
-    For what follows from the vocabulary alone, never for what a request says.
+    Use it for values that follow from the vocabulary alone, never for anything that a request contains.
 
     Args:
-        make: The value of a key.
-        capacity: How many values are kept.
+        compute: Computes the value of a key.
+        capacity: Maximum number of values.
     """
 
-    def __init__(self, make: Callable[[K], V], capacity: int) -> None:
+    def __init__(self, compute: Callable[[K], V], capacity: int) -> None:
         super().__init__()
-        self._make = make
+        self._compute = compute
         self._capacity = capacity
 
     def __missing__(self, key: K) -> V:
-        value = self._make(key)
+        value = self._compute(key)
         if len(self) >= self._capacity:
             self.clear()
         self[key] = value

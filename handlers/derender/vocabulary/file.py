@@ -1,21 +1,20 @@
-"""The compiled vocabulary: token id → bytes, mapped from one flat file.
+"""The file of a compiled vocabulary: the bytes of each token id, and a manifest.
 
-A file holds what decoding needs and nothing an encoder would: each id's own bytes and a manifest. All
-integers are little-endian.
+The file contains what decoding needs, and nothing that only an encoder needs. Integers are little-endian.
 
     offset  size
     0       8        magic, b"derender"
     8       4        format version
-    12      4        CRC-32 of everything from byte 16 on; what is before it has one right value each
+    12      4        CRC-32 of everything from byte 16 on
     16      4        m, length of the manifest
     20      4        n, number of ids
     24      m        manifest, JSON, padded with spaces to a multiple of 4
     24+m    4(n+1)   offset of each id's bytes in the blob, and the blob's end
-    …                the blob: the ids' bytes one after another
-    …                where the rule is "tokenizers", a whole tokenizer.json
+    …                the blob: the bytes of all ids
+    …                the tokenizer.json, if the rule is "tokenizers"
 
-The file is mapped: loading reads it through once, for the checksum, and makes no object of what no request
-mentions. An id without a name (the padding of the embedding table) has no bytes.
+The file is mapped into memory. Loading reads it once, for the checksum, and creates objects only for the ids
+that requests mention. Ids without a token, which pad the embedding table, have no bytes.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ __all__ = [
     "VersionError",
     "VocabularyError",
     "dump",
-    "files",
+    "find_files",
     "load",
     "read_manifest",
-    "with_manifest",
+    "replace_manifest",
 ]
 
 SUFFIX: Final = ".vocab"
@@ -54,31 +53,31 @@ _CHECKED_FROM: Final = 16
 
 
 class VocabularyError(ValueError):
-    """A vocabulary file that can't be used; the message names the file and says why."""
+    """A vocabulary file that can't be used. The message names the file and the reason."""
 
 
 class VersionError(VocabularyError):
-    """A vocabulary file of another format version; to be built again."""
+    """A vocabulary file of another format version. It has to be built again."""
 
 
 def dump(manifest: Manifest, pieces: Sequence[bytes], tokenizer_json: bytes = b"") -> bytes:
-    """Write a vocabulary file's content.
+    """Return the content of a vocabulary file.
 
     Args:
-        manifest: What the file says of itself.
-        pieces: Each id's bytes, `manifest.size` of them.
-        tokenizer_json: A whole tokenizer.json, where the rule is "tokenizers".
+        manifest: The manifest.
+        pieces: The bytes of each id, `manifest.size` in all.
+        tokenizer_json: The tokenizer.json, if the rule is "tokenizers".
     """
     offsets = [0, *accumulate(map(len, pieces))]
     return _content(manifest, len(pieces), struct.pack(f"<{len(offsets)}I", *offsets), *pieces, tokenizer_json)
 
 
-def with_manifest(content: bytes, manifest: Manifest) -> bytes:
-    """A vocabulary file's content with another manifest: what it decodes to stays.
+def replace_manifest(content: bytes, manifest: Manifest) -> bytes:
+    """Return the content of a vocabulary file with another manifest. The tokens stay as they are.
 
     Args:
-        content: The whole file, sound.
-        manifest: What it is to say of itself.
+        content: The content of a valid file.
+        manifest: The new manifest.
     """
     *_, length, count = _HEADER.unpack_from(content)
     return _content(manifest, count, content[_HEADER.size + length :])
@@ -91,11 +90,11 @@ def _content(manifest: Manifest, count: int, *rest: bytes) -> bytes:
     return MAGIC + struct.pack("<II", FORMAT_VERSION, zlib.crc32(checked)) + checked
 
 
-def files(folder: Path) -> list[Path]:
-    """The vocabulary files in a folder, by name.
+def find_files(folder: Path) -> list[Path]:
+    """Return the vocabulary files in a folder, sorted by name.
 
     Raises:
-        VocabularyError: The folder can't be read, or holds none.
+        VocabularyError: The folder can't be read, or contains none.
     """
     try:
         found = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
@@ -104,16 +103,16 @@ def files(folder: Path) -> list[Path]:
     if not found:
         raise VocabularyError(
             f"{folder}: no compiled vocabulary (*{SUFFIX}); "
-            "make one with: derender layer build FOLDER --name NAME --out DIR"
+            "build one with: derender layer build FOLDER --name NAME --out DIR"
         )
     return found
 
 
 def load(path: Path) -> Vocabulary:
-    """Map a vocabulary file.
+    """Load a vocabulary file by mapping it into memory.
 
     Raises:
-        VocabularyError: The file is missing, of another format or version, or damaged.
+        VocabularyError: The file is missing or damaged, or has another format or version.
     """
     content = _map(path)
     manifest_length, count = _check(path, content)
@@ -121,22 +120,22 @@ def load(path: Path) -> Vocabulary:
     start = _HEADER.size + manifest_length
     end = start + 4 * (count + 1)
     if manifest_length % 4 or end > len(content) or count != manifest.size:
-        raise VocabularyError(f"{path}: the number of ids is not the manifest's")
+        raise VocabularyError(f"{path}: the number of ids differs from the manifest's")
     offsets, blob = content[start:end].cast("I"), content[end:]
     if offsets[0] or offsets[-1] > len(blob) or (manifest.rule != "tokenizers" and offsets[-1] < len(blob)):
-        raise VocabularyError(f"{path}: the ids' bytes are not as long as the file says")
+        raise VocabularyError(f"{path}: the offsets don't fit the length of the file")
     try:
         return Vocabulary(manifest, offsets, blob)
     except Exception as error:
-        # The tokenizers library raises a bare Exception for what it does not know.
+        # The tokenizers library raises a bare Exception for a tokenizer that it does not know.
         raise VocabularyError(f"{path}: the tokenizers library refuses it: {error}") from error
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read what a vocabulary file says of itself, without checking the rest of it.
+    """Read the manifest of a vocabulary file, without checking the rest of the file.
 
     Raises:
-        VocabularyError: The file is missing, or of another format or version.
+        VocabularyError: The file is missing, or has another format or version.
     """
     content = _map(path)
     return _manifest(path, content, _header(path, content)[1])
@@ -144,7 +143,7 @@ def read_manifest(path: Path) -> Manifest:
 
 def _map(path: Path) -> memoryview:
     if not path.is_file():
-        # A pipe would be waited for.
+        # Opening a pipe would block.
         raise VocabularyError(f"{path}: can't be read: No such file")
     try:
         with path.open("rb") as file:
@@ -155,7 +154,7 @@ def _map(path: Path) -> memoryview:
 
 
 def _header(path: Path, content: memoryview) -> tuple[int, int, int]:
-    """Checksum, length of the manifest, number of ids."""
+    """Return the checksum, the length of the manifest and the number of ids."""
     if len(content) < _HEADER.size or bytes(content[: len(MAGIC)]) != MAGIC:
         raise VocabularyError(f"{path}: not a compiled vocabulary")
     _, version, checksum, manifest_length, count = _HEADER.unpack_from(content)

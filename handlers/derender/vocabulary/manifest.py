@@ -1,4 +1,4 @@
-"""What a compiled vocabulary says about itself."""
+"""The manifest of a compiled vocabulary."""
 
 from __future__ import annotations
 
@@ -11,84 +11,86 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MAX_LENGTH", "MAX_SIZE", "Manifest", "Rule", "SourceFormat", "fingerprint"]
+__all__ = ["MAX_LENGTH", "MAX_SIZE", "Manifest", "Rule", "SourceFormat", "compute_fingerprint"]
 
 MAX_SIZE: Final = 1 << 22
-"""More ids than any model has; what claims more is damaged or hostile."""
+"""Maximum number of ids, far above any model's: a file with more is damaged or hostile."""
 MAX_LENGTH: Final = 1 << 53
-"""Of a sequence, in tokens: beyond it, JavaScript's numbers are not exact."""
+"""Maximum length of a sequence in tokens: JavaScript's numbers are exact up to it."""
 
 Rule = Literal["byte-level", "byte-fallback", "tokenizers"]
 """How ids become text.
 
-- byte-level: the ids' bytes concatenate, then UTF-8;
-- byte-fallback: SentencePiece; as above, but some ids are single bytes of a character that has no id;
-- tokenizers: neither of the two, the `tokenizers` library decodes.
+- byte-level: the ids' bytes are joined and decoded as UTF-8;
+- byte-fallback: the same for SentencePiece, where some ids are single bytes of a character that has no id;
+- tokenizers: the `tokenizers` library decodes, because neither of the two fits.
 """
 
 SourceFormat = Literal["tokenizer.json", "tekken", "tiktoken", "sentencepiece"]
-"""What a vocabulary was compiled from."""
+"""The file that a vocabulary was compiled from."""
 
 
 TokenId = Annotated[int, msgspec.Meta(ge=0, lt=MAX_SIZE)]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a compiled vocabulary says of itself. Fields of a newer writer are ignored."""
+    """The manifest of a compiled vocabulary. Unknown fields, of a newer compiler, are ignored."""
 
     name: str
     """The model's name, as clients send it."""
     rule: Rule
     size: Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)]
-    """Ids the model can emit: 0 to `size - 1`. More than are named where the embedding table is padded."""
+    """Number of ids the model can emit, from 0. It exceeds `named` if the embedding table is padded."""
     named: int
-    """Ids that have a token."""
+    """Number of ids that have a token."""
     eos_token_id: TokenId | None
     """The primary end-of-sequence id: the tokenizer's."""
     stop_token_ids: tuple[TokenId, ...]
-    """Every id that ends a generation: the model's generation configuration, and the primary one."""
+    """All ids that end a generation: those of the generation configuration, and the primary one."""
     special_token_ids: tuple[TokenId, ...]
     added_token_ids: tuple[TokenId, ...] = ()
-    """Ids of added tokens, special or not: what a parser may look for as a marker, whole in one id. Sorted."""
+    """Ids of added tokens, special or not, sorted. A parser may look for them as markers."""
     byte_token_ids: tuple[TokenId, ...] = ()
-    """Ids that stand for a single byte (byte-fallback)."""
+    """Ids of tokens that stand for a single byte (rule "byte-fallback")."""
     strip_leading_space: bool = False
     """Whether the first space of a text is dropped (SentencePiece's dummy prefix)."""
     max_model_len: Annotated[int, msgspec.Meta(ge=1, le=MAX_LENGTH)] | None = None
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
     response_template: dict[str, Any] | None = None
-    """How a response is parsed, as tokenizer_config.json says it (transformers' response templates)."""
+    """The response template of tokenizer_config.json (transformers)."""
     source: str
     """Where the tokenizer came from, for people."""
     source_format: SourceFormat = "tokenizer.json"
     source_sha256: str
     """SHA-256 of the tokenizer's file."""
     source_revision: str | None = None
-    """Which version of the source it was, where it has versions."""
+    """Revision of the source, if it has any."""
     origins: dict[str, str] = {}
-    """Field of this manifest → the file of the source and the field there that said it, for people."""
+    """For each field of this manifest, the source's file and field that it was read from, for people."""
     fingerprint: str = ""
-    """What it decodes to, as one value (`fingerprint`)."""
+    """Identifies what the vocabulary decodes to (`compute_fingerprint`)."""
     licence: str | None = None
 
 
-def fingerprint(manifest: Manifest, pieces: Iterable[bytes], tokenizer_json: bytes = b"") -> str:
-    """What a vocabulary decodes to, as one value: two of the same fingerprint give the same text for the same
-    ids, whatever format they were compiled from.
+def compute_fingerprint(manifest: Manifest, pieces: Iterable[bytes], tokenizer_json: bytes = b"") -> str:
+    """Identify what a vocabulary decodes to, whatever format it was compiled from.
 
-    It is the SHA-256, in hexadecimal, of these, one after another; a number is of 4 bytes, little-endian, and a
-    length stands before what has one:
+    Two vocabularies with the same fingerprint give the same text for the same ids. The fingerprint is the
+    SHA-256, in hexadecimal, of the following. Numbers have 4 bytes, little-endian; lengths precede what they
+    measure.
 
-        the rule's name, with its length; 1 where a text's first space is dropped, else 0
-        the number of ids, and each id's bytes, with their length
-        the number of special ids, and each of them, sorted; the same of ids that stand for a single byte
-        the length of the tokenizer.json, and the tokenizer.json, where the rule is "tokenizers"
+        the rule's name, with its length
+        1 if the first space of a text is dropped, else 0
+        the number of ids; the bytes of each id, with their length
+        the number of special ids; each of them, sorted
+        the number of ids that stand for a single byte; each of them, sorted
+        the length of the tokenizer.json; the tokenizer.json, if the rule is "tokenizers"
 
     Args:
-        manifest: Says the rule, and which ids are special.
-        pieces: Each id's bytes, `manifest.size` of them.
-        tokenizer_json: A whole tokenizer.json, where the rule is "tokenizers".
+        manifest: The manifest, with the rule and the special ids.
+        pieces: The bytes of each id, `manifest.size` in all.
+        tokenizer_json: The tokenizer.json, if the rule is "tokenizers".
     """
     number = struct.Struct("<I").pack
     rule = manifest.rule.encode()

@@ -1,10 +1,10 @@
-"""A vocabulary, ready to decode: token id → bytes."""
+"""A loaded vocabulary: the bytes of each token id."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .cache import Memo
+from .cache import Cache
 from .library import catch_panics
 
 if TYPE_CHECKING:
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Vocabulary"]
 
-_KEPT_PIECES: Final = 65_536
-"""Ids whose bytes are kept as objects: a few megabytes at most, and every id of an ordinary workload."""
+_MAX_CACHED: Final = 65_536
+"""Ids whose bytes are cached: every id of an ordinary workload, in a few megabytes."""
 
 
 class Vocabulary:
-    """One model's vocabulary, ready to decode.
+    """A model's vocabulary, ready to decode.
 
     Attributes:
-        manifest: What the file says of itself.
-        pieces: Token id → the token's own bytes. Defined for ids from 0 to `manifest.size - 1`.
-        visible_pieces: The same, but special tokens have none.
+        manifest: The manifest of its file.
+        pieces: The bytes of each token id, for ids from 0 to `manifest.size - 1`.
+        visible_pieces: The same, but special tokens have no bytes.
         special: Ids of special tokens.
-        byte_tokens: Ids that stand for a single byte (byte-fallback).
-        tokenizer: The `tokenizers` library's tokenizer where the rule is "tokenizers", else None.
+        byte_tokens: Ids of tokens that stand for a single byte (rule "byte-fallback").
+        tokenizer: The `tokenizers` library's tokenizer (rule "tokenizers").
     """
 
     __slots__ = ("byte_tokens", "manifest", "pieces", "special", "tokenizer", "visible_pieces")
@@ -38,9 +38,9 @@ class Vocabulary:
         self.manifest = manifest
         self.special = frozenset(manifest.special_token_ids)
         self.byte_tokens = frozenset(manifest.byte_token_ids)
-        self.pieces: dict[int, bytes] = Memo(lambda n: bytes(blob[offsets[n] : offsets[n + 1]]), _KEPT_PIECES)
-        self.visible_pieces: dict[int, bytes] = Memo(
-            lambda n: b"" if n in self.special else self.pieces[n], _KEPT_PIECES
+        self.pieces: dict[int, bytes] = Cache(lambda n: bytes(blob[offsets[n] : offsets[n + 1]]), _MAX_CACHED)
+        self.visible_pieces: dict[int, bytes] = Cache(
+            lambda n: b"" if n in self.special else self.pieces[n], _MAX_CACHED
         )
         self.tokenizer: Tokenizer | None = None
         if manifest.rule == "tokenizers":
@@ -51,12 +51,12 @@ class Vocabulary:
                 self.tokenizer = Tokenizer.from_buffer(bytes(blob[offsets[-1] :]))
 
     def added_tokens(self) -> dict[str, int]:
-        """Text of each added token → its id, the lowest where several have the text.
+        """Return the ids of added tokens by their texts. If several have the same text, the lowest id counts.
 
-        The text is what the id decodes to: SentencePiece's "▁" is a space. A token that is empty, or whose
-        bytes are no UTF-8, is left out.
+        The text is what the id decodes to: SentencePiece's "▁" is a space. Tokens that are empty or not UTF-8
+        are left out.
         """
-        # Not kept: there may be thousands (6,415 of Gemma 3), and a parser looks for a few.
+        # Not cached: there may be thousands (6,415 in Gemma 3), and a parser needs only a few.
         texts: dict[str, int] = {}
         for token_id in self.manifest.added_token_ids:
             piece = self.pieces[token_id] if token_id < self.manifest.size else b""

@@ -13,7 +13,7 @@ from derender.decoding.pieces import read_pieces
 from derender.parsing import ParserError, Parsers, load_parsers, start
 from derender.parsing.patterns import Match, Regex
 from derender.parsing.patterns.regexes import RegexScanner
-from derender.vocabulary import files, load
+from derender.vocabulary import find_files, load
 from tests.support.parsers import request_parser
 
 from .support import TOOLS, Said, encoded, events_of, joined, splits, with_markers
@@ -530,7 +530,7 @@ def test_one_call_of_several() -> None:
 
 
 def test_ids_of_a_real_tokenizer(layer: Callable[[str], Path], qwen3: Tokenizer) -> None:
-    (path,) = files(layer("qwen3"))
+    (path,) = find_files(layer("qwen3"))
     for name in ("json", "tags"):
         vocabulary = load(path)
         vocabulary.manifest = replace(vocabulary.manifest, response_template=TEMPLATES[name])

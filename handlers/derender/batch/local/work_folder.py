@@ -20,7 +20,7 @@ from derender.batch.steps.plan import plan_job
 from derender.batch.stores.files import FileStore
 from derender.batch.stores.store import NotFound
 from derender.protocol.json_errors import JSON_ERRORS
-from derender.vocabulary import files, read_manifest
+from derender.vocabulary import find_files, read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,10 @@ def open_job(source: Path, paths: OutputPaths, settings: Settings, *, restart: b
         plan_job(store, str(source.resolve()), f"{work.resolve()}/", uuid4().hex, int(time.time())),
         __version__,
         msgspec.json.decode(msgspec.json.encode(settings.affecting_answers())),
-        {each.name: _digest(msgspec.json.encode(each)) for each in map(read_manifest, files(settings.layer))},
+        {
+            each.name: _digest(msgspec.json.encode(each))
+            for each in map(read_manifest, find_files(settings.layer))
+        },
     )
     name = str(work / _JOB)
     try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from derender.vocabulary import load, with_manifest
+from derender.vocabulary import load, replace_manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +32,6 @@ def restate(path: Path, vocabulary: Vocabulary, **fields: Any) -> Vocabulary:
         return vocabulary
     # Not over it: the file may be mapped.
     new = path.with_suffix(".restated")
-    new.write_bytes(with_manifest(path.read_bytes(), manifest))
+    new.write_bytes(replace_manifest(path.read_bytes(), manifest))
     new.replace(path)
     return load(path)

@@ -13,8 +13,8 @@ from derender.vocabulary import (
     Manifest,
     TokenizersError,
     catch_panics,
+    compute_fingerprint,
     dump,
-    fingerprint,
     load,
 )
 from layer_compiler.errors import BuildError
@@ -157,4 +157,4 @@ def _manifest(
         origins=source.origins,
         licence=licence,
     )
-    return replace(manifest, fingerprint=fingerprint(manifest, source.pieces, tokens.tokenizer_json))
+    return replace(manifest, fingerprint=compute_fingerprint(manifest, source.pieces, tokens.tokenizer_json))

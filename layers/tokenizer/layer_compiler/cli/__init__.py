@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from derender.vocabulary import SUFFIX, VocabularyError, files, load, read_manifest
+from derender.vocabulary import SUFFIX, VocabularyError, find_files, load, read_manifest
 from layer_compiler.building.layer import Compiled, check_length, compile_layer
 from layer_compiler.building.models_file import Model, check_parsers, read_models
 from layer_compiler.checking.comparison import check_peer, check_recorded
@@ -235,7 +235,7 @@ def _warn(where: str, compiled: Compiled) -> None:
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    for path in files(options.folder):
+    for path in find_files(options.folder):
         _describe(path)
     return 0
 
@@ -279,7 +279,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _vocabulary_file(folder: Path, name: str | None) -> Path:
-    found = {read_manifest(path).name: path for path in files(folder)}
+    found = {read_manifest(path).name: path for path in find_files(folder)}
     if name is None and len(found) == 1:
         return next(iter(found.values()))
     if name in found:

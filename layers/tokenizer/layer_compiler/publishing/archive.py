@@ -8,7 +8,7 @@ import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from derender.vocabulary import files, load
+from derender.vocabulary import find_files, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def unpacked_size(folder: Path) -> int:
     Raises:
         VocabularyError: There is none in the folder.
     """
-    return sum(path.stat().st_size for path in files(folder))
+    return sum(path.stat().st_size for path in find_files(folder))
 
 
 def archive(folder: Path) -> Archive:
@@ -53,7 +53,7 @@ def archive(folder: Path) -> Archive:
     """
     packed, digest, manifests = io.BytesIO(), hashlib.sha256(), []
     with zipfile.ZipFile(packed, "w") as zipped:
-        for path in files(folder):
+        for path in find_files(folder):
             manifests.append(load(path).manifest)
             content = path.read_bytes()
             name = f"{FOLDER}/{path.name}"
