@@ -88,7 +88,7 @@ _MODULES: Final = {
 """Modules of public names. The others are in `errors`."""
 
 
-if not TYPE_CHECKING:  # type checkers see the imports above
+if not TYPE_CHECKING:  # pragma: no branch - type checkers see the imports above
 
     def __getattr__(name: str) -> object:
         if name not in __all__:

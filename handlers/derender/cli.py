@@ -1,4 +1,4 @@
-"""The command line: serve the application here; derender batches; build and publish tokenizer layers; costs."""
+"""The command line: serve the application, derender batches, build layers, estimate costs."""
 
 from __future__ import annotations
 
@@ -19,63 +19,66 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        arguments: The command line; by default the process's.
+        arguments: The arguments; by default those of the process.
 
     Returns:
-        The exit status: 0, or 1 with one line on standard error.
+        The exit status: 0, or 1 after an error. An error is one line on standard error.
     """
     try:
         return _run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Who reads has seen enough. Python flushes once more at exit, which must not fail either.
+        # The reader closed the pipe. Python flushes once more at exit, which must not fail as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
-def _run(given: Sequence[str]) -> int:
-    # Imported here, as all that takes a while: Ctrl-C may come meanwhile.
+def _run(arguments: Sequence[str]) -> int:
+    # Imported here, because it takes a while and Ctrl-C may come meanwhile.
     from .settings import SettingsError
 
-    options = _parser(given).parse_args(given)
+    options = _parser(arguments).parse_args(arguments)
     try:
         status = int(options.run(options))
         sys.stdout.flush()
     except SettingsError as error:
-        print(f"derender: {error}", file=sys.stderr)
-        return 1
+        return _fail(str(error))
     return status
 
 
-def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="derender", description="Token ids into OpenAI responses.")
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser of these arguments. Only the command that they name is imported."""
+    parser = argparse.ArgumentParser(
+        prog="derender",
+        description="Turn token ids into OpenAI responses.",
+        epilog="docs/configuration.md lists the settings, which are environment variables.",
+    )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    command = arguments[0] if arguments else None
 
-    serve = commands.add_parser("serve", help="serve the application under uvicorn")
-    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    serve.add_argument("--port", type=_port, default=8000, help="port to listen on (%(default)s)")
+    serve = commands.add_parser("serve", help="serve the application on this machine")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serve.add_argument("--port", type=_port, default=8000, help="port to listen on (default: %(default)s)")
     serve.set_defaults(run=_serve)
 
-    # What only one command needs is imported for that one.
-    batch = commands.add_parser("batch", help="derender a file of requests, on all cores")
-    if given[:1] == ["batch"]:
-        from .batch.local import command
+    batch = commands.add_parser("batch", help="derender a file of requests on all cores")
+    if command == "batch":
+        from .batch.local import command as batch_command
 
-        command.add_arguments(batch)
-        batch.set_defaults(run=command.run)
+        batch_command.add_arguments(batch)
+        batch.set_defaults(run=batch_command.run)
 
-    cost = commands.add_parser("cost", help="compute what derendering costs on Lambda")
-    if given[:1] == ["cost"]:
-        import pricing as costs
+    cost = commands.add_parser("cost", help="estimate what derendering costs on Lambda")
+    if command == "cost":
+        import pricing
 
-        costs.add_arguments(cost)
-        cost.set_defaults(run=costs.run)
+        pricing.add_arguments(cost)
+        cost.set_defaults(run=pricing.run)
 
     layer = commands.add_parser("layer", help="build, inspect, check and publish tokenizer layers")
-    if given[:1] == ["layer"]:
-        # The compiler is not part of what is deployed, and the other commands start without it.
+    if command == "layer":
         from layer_compiler.cli import add_commands
 
         add_commands(layer)
@@ -83,9 +86,9 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _port(text: str) -> int:
-    port = int(text)
+    port = int(text) if text.isdecimal() else -1
     if not 0 <= port < 1 << 16:
-        raise argparse.ArgumentTypeError("a port is from 0 to 65535")
+        raise argparse.ArgumentTypeError(f"must be a port from 0 to 65535, got {text!r}")
     return port
 
 
@@ -109,7 +112,11 @@ def _serve(options: argparse.Namespace) -> int:
 
             app = create_relay_app(models, relay, max_body_bytes=settings.max_body_bytes)
     except ModuleNotFoundError as error:
-        print(f"derender: serve needs {error.name}: pip install 'derender[serve]'", file=sys.stderr)
-        return 1
+        return _fail(f"serve needs {error.name}; install it with: pip install 'derender[serve]'")
     uvicorn.run(app, host=options.host, port=options.port, access_log=False)
     return 0
+
+
+def _fail(problem: str) -> int:
+    print(f"derender: {problem}", file=sys.stderr)
+    return 1

@@ -1,232 +1,105 @@
-"""The command line, as a person uses it."""
+"""The command line."""
 
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import derender.cli
 from derender import __version__
 from derender.cli import main
 from derender.settings import default_layer
-from derender.vocabulary import load
-from tests.support.small_tokenizers import byte_level_tokenizer, word_piece_tokenizer, write_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tokenizers import Tokenizer
-
-PLAIN: Final = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
-"""A chat template without tools and reasoning."""
-CALLING: Final = """
-{%- if tools %}{{ tools | tojson }}{% endif %}
-{%- for message in messages %}
-    {{- message.content }}
-    {%- for tool_call in message.tool_calls %}
-        {{- '<tool_call>\\n{"name": "' + tool_call.function.name + '", "arguments": ' }}
-        {{- tool_call.function.arguments | tojson }}
-        {{- '}\\n</tool_call>' }}
-    {%- endfor %}
-{%- endfor %}"""
-"""One that writes calls as Hermes does, and no reasoning."""
+DERENDER = "/v1/chat/completions/derender"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_folder(tmp_path / "tokenizer", byte_level_tokenizer())
+def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[set[str], dict[str, Any]]]:
+    """The paths and the options of each application that is served, without serving it."""
+    calls: list[tuple[set[str], dict[str, Any]]] = []
+
+    def run(app: Any, **options: Any) -> None:
+        calls.append(({route.path for route in app.routes}, options))
+
+    monkeypatch.setattr("uvicorn.run", run)
+    return calls
 
 
-def test_builds_and_says_what_was_proven(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_serve_serves_the_application(served: list[tuple[set[str], dict[str, Any]]]) -> None:
+    assert main(["serve"]) == 0
+    assert main(["serve", "--host", "::1", "--port", "0"]) == 0
+    (paths, first), (_, second) = served
+    assert DERENDER in paths
+    assert f"{DERENDER}/relay" not in paths
+    assert (first["host"], first["port"]) == ("127.0.0.1", 8000)
+    assert (second["host"], second["port"]) == ("::1", 0)
+
+
+def test_serve_relays_if_there_are_upstreams(
+    served: list[tuple[set[str], dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = tmp_path / "out"
-    arguments = ["layer", "build", str(folder), "--name", "org/tiny", "--out", str(out), "--licence", "MIT"]
-    assert main(arguments) == 0
-    printed = capsys.readouterr()
-    assert "proven equal to the tokenizers library" in printed.out
-    assert "org/tiny" in printed.out
-    assert "MIT" in printed.out
-    assert load(out / "org--tiny.vocab").manifest.name == "org/tiny"
-
-
-def test_builds_with_the_parsers_that_are_named(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["layer", "build", str(folder), "--name", "tiny", "--out", str(tmp_path / "out")]
-    assert main([*arguments, "--tool-call-parser", "hermes", "--reasoning-parser", "qwen3"]) == 0
-    assert "tools hermes, reasoning qwen3" in capsys.readouterr().out
-    about = load(tmp_path / "out" / "tiny.vocab").manifest
-    assert (about.tool_call_parser, about.reasoning_parser) == ("hermes", "qwen3")
-    assert main(arguments) == 0
-    assert "tools none, reasoning none" in capsys.readouterr().out
+    monkeypatch.setenv("DERENDER_UPSTREAMS", '{"gpu": "http://127.0.0.1:1"}')
+    assert main(["serve"]) == 0
+    ((paths, _),) = served
+    assert {DERENDER, f"{DERENDER}/relay"} <= paths
 
 
 @pytest.mark.parametrize(
-    ("flags", "shown"),
+    ("variable", "value"),
     [
-        ((), "tools hermes, reasoning none [inferred]"),
-        (("--tool-call-parser", "auto"), "tools hermes, reasoning none [inferred]"),
-        (("--tool-call-parser", "qwen3_coder"), "tools qwen3_coder, reasoning none"),
-        (("--tool-call-parser", "none"), "tools none, reasoning none"),
-        (("--reasoning-parser", "qwen3"), "tools hermes, reasoning qwen3 [inferred]"),
+        ("MAX_LOGPROBS", "many"),
+        ("MAX_LOGPROB", "1"),
+        ("LAYER", "/nowhere"),
+        ("UPSTREAMS", "http://a"),
+        ("RENDER_URL", "http://a"),
     ],
 )
-def test_parsers_are_what_the_models_files_tell_unless_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], shown: str
+def test_a_bad_setting_ends_serve_with_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
-    tokenizer = byte_level_tokenizer()
-    tokenizer.add_tokens(["<tool_call>", "</tool_call>"])
-    folder = write_folder(tmp_path / "tokenizer", tokenizer, tokenizer_config={"chat_template": CALLING})
-    arguments = ["layer", "build", str(folder), "--name", "tiny", "--out", str(tmp_path / "out")]
-    assert main([*arguments, *flags]) == 0
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  parsers"))
-    assert line.split(maxsplit=1)[1] == shown
-
-
-def test_says_what_was_seen_where_the_parsers_are_not_known(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["layer", "build", str(folder), "--name", "tiny", "--out", str(tmp_path / "out")]) == 0
-    printed = capsys.readouterr()
-    assert "tools none, reasoning none" in printed.out
-    assert "tool_call_parser: none is chosen: the model's files don't tell it" in printed.err
-    assert "seen: no chat template" in printed.err
-
-
-def test_a_length_that_is_given_is_the_models(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["layer", "build", str(folder), "--name", "tiny", "--out", str(tmp_path / "out")]
-    assert main([*arguments, "--max-model-len", "4096"]) == 0
-    assert "4,096 tokens [given]" in capsys.readouterr().out
-
-
-def test_a_vocabulary_is_kept_where_another_is_refused(folder: Path, tmp_path: Path) -> None:
-    arguments = ["layer", "build", str(folder), "--name", "tiny", "--out", str(tmp_path / "out")]
-    assert main(arguments) == 0
-    before = (tmp_path / "out" / "tiny.vocab").read_bytes()
-    assert main([*arguments, "--tool-call-parser", "openai", "--reasoning-parser", "qwen3"]) == 1
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["tiny.vocab"]
-    assert (tmp_path / "out" / "tiny.vocab").read_bytes() == before
+    monkeypatch.setenv(f"DERENDER_{variable}", value)
+    assert main(["serve"]) == 1
+    out, err = capsys.readouterr()
+    (line,) = err.splitlines()
+    assert line.startswith("derender: ")
+    assert f"DERENDER_{variable}" in line
+    assert out == ""
 
 
 @pytest.mark.parametrize(
-    ("config", "shown"),
-    [({}, "no template"), ({"response_template": {"version": 1}}, "template given")],
+    ("missing", "upstreams"), [("uvicorn", ""), ("httpx", '{"gpu": "http://127.0.0.1:1"}')]
 )
-def test_shows_added_tokens_and_the_response_template(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: dict[str, Any], shown: str
+def test_serve_says_what_it_needs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, missing: str, upstreams: str
 ) -> None:
-    folder = write_folder(tmp_path / "tokenizer", byte_level_tokenizer(), tokenizer_config=config)
-    assert main(["layer", "build", str(folder), "--name", "tiny", "--out", str(tmp_path / "out")]) == 0
-    capsys.readouterr()
-    assert main(["layer", "inspect", str(tmp_path / "out")]) == 0
-    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()[1:]]
-    assert ["added", "5 tokens"] in lines
-    assert ["response", shown] in lines
-
-
-def test_says_what_a_folder_leaves_open(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["layer", "build", str(folder), "--name", "tiny", "--out", str(tmp_path / "out")]) == 0
-    warnings = capsys.readouterr().err
-    for what in ("vocab_size", "eos_token_id", "tokenizer_config.json"):
-        assert what in warnings
-
-
-def test_says_nothing_of_a_folder_that_leaves_nothing_open(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = write_folder(
-        tmp_path / "tokenizer",
-        byte_level_tokenizer(),
-        tokenizer_config={"eos_token": None, "chat_template": PLAIN},
-        config={"vocab_size": 500, "eos_token_id": 1},
-    )
-    assert main(["layer", "build", str(folder), "--name", "tiny", "--out", str(tmp_path / "out")]) == 0
-    assert capsys.readouterr().err == ""
-
-
-def test_says_when_the_library_decodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tokenizer: Tokenizer = word_piece_tokenizer()
-    folder = write_folder(tmp_path / "tokenizer", tokenizer)
-    assert main(["layer", "build", str(folder), "--name", "tiny", "--out", str(tmp_path / "out")]) == 0
-    assert "decoded by the tokenizers library" in capsys.readouterr().out
-
-
-def test_inspects_the_bundled_layer(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["layer", "inspect", str(default_layer())]) == 0
-    printed = capsys.readouterr().out
-    for what in (
-        *("Qwen3", "byte-level", "151,936 (151,669 named, 267 padding)", "Apache-2.0", "40,960 tokens"),
-        *("26 tokens", "tools hermes, reasoning qwen3", "no template"),
-    ):
-        assert what in printed
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (["layer", "build", "{none}", "--name", "a", "--out", "{out}"], "no such folder"),
-        (["layer", "build", "{out}/..", "--name", "a", "--out", "{out}"], "no tokenizer"),
-        (["layer", "build", "--out", "{out}"], "a source is needed"),
-        (["layer", "build", "{folder}", "--out", "{out}"], "--name is needed"),
-        (
-            ["layer", "build", "{folder}", "--name", "a", "--out", "{out}", "--revision", "b"],
-            "not the revision b",
-        ),
-        (["layer", "build", "{folder}", "--name", "a", "--out", "{out}", "--max-model-len", "0"], "from 1 on"),
-        (
-            ["layer", "build", "{folder}", "--name", "a", "--out", "{out}", "--tool-call-parser", "herms"],
-            "--tool-call-parser: 'herms' does not exist; it may be auto, none, ",
-        ),
-        (
-            [
-                *("layer", "build", "{folder}", "--name", "a", "--out", "{out}"),
-                *("--tool-call-parser", "openai", "--reasoning-parser", "qwen3"),
-            ],
-            "openai parses whole messages",
-        ),
-        (["layer", "build", "{folder}", "--name", "../a", "--out", "{out}"], "name"),
-        (["layer", "build", "{folder}", "--name", "a", "--out", "{file}"], "can't be written"),
-        (["layer", "inspect", "{none}"], "can't be read"),
-        (["layer", "inspect", "{folder}"], "no compiled vocabulary"),
-    ],
-)
-def test_what_is_wrong_is_one_line(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], problem: str
-) -> None:
-    (tmp_path / "file").touch()
-    places = {name: str(tmp_path / name) for name in ("none", "out", "file")} | {"folder": str(folder)}
-    assert main([argument.format(**places) for argument in arguments]) == 1
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("derender: ")
-    assert printed.err.count("\n") == 1
-    assert problem in printed.err
-
-
-def test_a_bad_setting_ends_serve(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DERENDER_MAX_LOGPROBS", "many")
+    monkeypatch.setenv("DERENDER_UPSTREAMS", upstreams)
+    for name in [name for name in sys.modules if name.startswith("derender.relay")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
     assert main(["serve"]) == 1
-    assert "DERENDER_MAX_LOGPROBS" in capsys.readouterr().err
+    line = f"derender: serve needs {missing}; install it with: pip install 'derender[serve]'\n"
+    assert capsys.readouterr().err == line
 
 
-def test_a_bad_upstream_ends_serve(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DERENDER_UPSTREAMS", "http://a")
-    assert main(["serve"]) == 1
-    assert capsys.readouterr().err.startswith("derender: DERENDER_UPSTREAMS: ")
+@pytest.mark.parametrize("port", ["x", "-1", "65536", "8_000", ""])
+def test_a_bad_port_is_refused(capsys: pytest.CaptureFixture[str], port: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["serve", f"--port={port}"])
+    assert f"argument --port: must be a port from 0 to 65535, got {port!r}" in capsys.readouterr().err
 
 
 def test_derenders_a_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     response = {"choices": [{"index": 0, "token_ids": [9707, 0]}]}
     body = {"generate_response": response, "chat_request": {}}
-    line = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions/derender", "body": body}
+    line = {"custom_id": "a", "method": "POST", "url": DERENDER, "body": body}
     (tmp_path / "in.jsonl").write_text(json.dumps(line))
     assert main(["batch", str(tmp_path / "in.jsonl"), str(tmp_path / "out.jsonl"), "--workers", "1"]) == 0
     assert capsys.readouterr().out == "1 line: 1 answered\n"
@@ -234,29 +107,57 @@ def test_derenders_a_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert answer["choices"][0]["message"]["content"] == "Hello!"
 
 
+def test_estimates_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "--requests-per-month", "1000000"]) == 0
+    assert "$" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command", ["serve", "batch", "cost", "layer"])
-def test_each_command_explains_itself(capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_each_command_has_help(capsys: pytest.CaptureFixture[str], command: str) -> None:
     for arguments in (["--help"], [command, "--help"]):
         with pytest.raises(SystemExit, match="0"):
             main(arguments)
         assert command in capsys.readouterr().out
 
 
-def test_what_one_command_needs_is_not_imported_for_another() -> None:
+def test_a_command_is_needed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["derender"])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "COMMAND" in capsys.readouterr().err
+
+
+def test_prints_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert __version__ in capsys.readouterr().out
+
+
+def test_runs_as_a_module(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["derender", "layer", "inspect", str(default_layer())])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module("derender", run_name="__main__")
+    assert end.value.code == 0
+    assert "Qwen3" in capsys.readouterr().out
+
+
+def test_ctrl_c_ends_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(derender.cli, "_serve", interrupt)
+    assert main(["serve"]) == 130
+
+
+def test_only_the_given_command_is_imported() -> None:
     program = (
         "import sys, contextlib; from derender.cli import main\n"
         "with contextlib.suppress(SystemExit): main(['serve', '--help'])\n"
         "print([name for name in sys.modules if name.partition('.')[0] in ('boto3', 'layer_compiler', 'rich')"
-        " or name.startswith(('derender.batch', 'pricing'))])"
+        " or name.startswith(('derender.batch', 'derender.http', 'pricing'))])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["--version"])
-    assert __version__ in capsys.readouterr().out
 
 
 def test_a_reader_may_leave_early() -> None:
