@@ -43,11 +43,11 @@ FUNCTION_VARIABLES: Final = ("DERENDER_SERVICE", "DERENDER_LOG_LEVEL")
 
 _PREFIX: Final = "DERENDER_"
 _LAMBDA_LAYER: Final = Path("/opt/tokenizer")
-"""Lambda mounts the tokenizer layer here."""
-_LEAST_KEY: Final = 16
-"""Minimum length of a state key in characters."""
-_MOST_SECONDS: Final = 86_400
-"""Longest timeout."""
+"""The path where Lambda mounts the tokenizer layer."""
+_MIN_KEY_LENGTH: Final = 16
+"""Minimum length of a state key, in characters."""
+_MAX_SECONDS: Final = 86_400
+"""Maximum of a timeout."""
 
 
 class SettingsError(ValueError):
@@ -83,33 +83,33 @@ def parser_choices(known: Collection[str]) -> str:
 # --- readers: the text of a variable → its value, or a ValueError that goes on after the variable's name ------
 
 
-def _integer(least: int, most: int | None = None) -> Callable[[str], int]:
+def _integer_reader(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
     def read(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
-            value = least - 1
-        if value < least or (most is not None and value > most):
-            bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+            value = minimum - 1
+        if value < minimum or (maximum is not None and value > maximum):
+            bounds = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
             raise ValueError(f"must be an integer {bounds}, got {text[:100]!r}")
         return value
 
     return read
 
 
-def _seconds(text: str) -> float:
+def _read_seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = 0
-    if not 0 < value <= _MOST_SECONDS:
+    if not 0 < value <= _MAX_SECONDS:
         raise ValueError(
-            f"must be a number of seconds, more than 0 and at most {_MOST_SECONDS}, got {text[:100]!r}"
+            f"must be a number of seconds, more than 0 and at most {_MAX_SECONDS}, got {text[:100]!r}"
         )
     return value
 
 
-def _one_of(*words: WordT) -> Callable[[str], WordT]:
+def _one_of_reader(*words: WordT) -> Callable[[str], WordT]:
     def read(text: str) -> WordT:
         for word in words:
             if word == text:
@@ -119,37 +119,40 @@ def _one_of(*words: WordT) -> Callable[[str], WordT]:
     return read
 
 
-def _keys(text: str) -> tuple[str, ...]:
+def _read_keys(text: str) -> tuple[str, ...]:
     keys = tuple(_items(text))
-    if any(len(key) < _LEAST_KEY for key in keys):
-        raise ValueError(f"has a key shorter than {_LEAST_KEY} characters; make one with: openssl rand -hex 32")
+    if any(len(key) < _MIN_KEY_LENGTH for key in keys):
+        raise ValueError(
+            f"has a key shorter than {_MIN_KEY_LENGTH} characters; make one with: openssl rand -hex 32"
+        )
     return keys
 
 
-def _names(text: str) -> PerModel[tuple[str, ...]]:
+def _read_names(text: str) -> PerModel[tuple[str, ...]]:
     names: dict[str, dict[str, None]] = {}
     for item in _items(text):
         name, equals, model = (part.strip() for part in item.partition("="))
         if not name or (equals and not model):
-            raise ValueError(f"must be names, or NAME=MODEL for each model, separated by commas, got {item!r}")
+            raise ValueError(
+                f"must be names, or NAME=MODEL for each model, separated by commas, got {item[:100]!r}"
+            )
         names.setdefault(model, {})[name] = None
     default = tuple(names.pop("", ()))
     return PerModel(default, {model: tuple(each) for model, each in names.items()})
 
 
-def _parsers(known: Collection[str]) -> Callable[[str], PerModel[str]]:
+def _parser_reader(known: Collection[str]) -> Callable[[str], PerModel[str]]:
     def read(text: str) -> PerModel[str]:
         parsers: dict[str, str] = {}
         for item in _items(text):
             model, equals, parser = (part.strip() for part in item.rpartition("="))
             if parser not in (NO_PARSER, AUTO, *known) or (equals and not model):
                 raise ValueError(
-                    f"must be {parser_choices(known)}, or MODEL=PARSER for each model, got {item!r}"
+                    f"must be {parser_choices(known)}, or MODEL=PARSER for each model, got {item[:100]!r}"
                 )
             if parsers.setdefault(model, parser) != parser:
                 raise ValueError(
-                    f"names two parsers for {model or 'the default model'}: {parsers[model]} and {parser}; "
-                    "write MODEL=PARSER for each model"
+                    f"names two parsers for {model or 'the default model'}: {parsers[model]} and {parser}"
                 )
         return PerModel(parsers.pop("", AUTO), parsers)
 
@@ -187,46 +190,50 @@ class Settings:
     model: str | None = field(default=None, metadata=_setting(str, affects_answers=True))
     """The default model, by the name of its vocabulary. If a layer has only one model, that is the default."""
     served_model_name: PerModel[tuple[str, ...]] = field(
-        default=PerModel(()), metadata=_setting(_names, affects_answers=True)
+        default=PerModel(()), metadata=_setting(_read_names, affects_answers=True)
     )
     """Names that clients use for a model."""
     max_model_len: int | None = field(
-        default=None, metadata=_setting(_integer(1, MAX_LENGTH), affects_answers=True)
+        default=None, metadata=_setting(_integer_reader(1, MAX_LENGTH), affects_answers=True)
     )
     """Longest sequence accepted, in tokens. If the layer has several models, a bound on their own lengths."""
-    max_logprobs: int = field(default=20, metadata=_setting(_integer(-1), affects_answers=True))
+    max_logprobs: int = field(default=20, metadata=_setting(_integer_reader(-1), affects_answers=True))
     """Most logprob candidates per token, not counting the sampled one; -1 for any number."""
-    max_sequences: int = field(default=16_384, metadata=_setting(_integer(1), affects_answers=True))
+    max_sequences: int = field(default=16_384, metadata=_setting(_integer_reader(1), affects_answers=True))
     """Most choices per response, and most responses per request."""
-    max_body_bytes: int = field(default=64 * 1024 * 1024, metadata=_setting(_integer(1), affects_answers=True))
+    max_body_bytes: int = field(
+        default=64 * 1024 * 1024, metadata=_setting(_integer_reader(1), affects_answers=True)
+    )
     """Largest request body after decompression."""
     logprob_bytes: LogprobBytes = field(
-        default="exact", metadata=_setting(_one_of("exact", "peer"), affects_answers=True)
+        default="exact", metadata=_setting(_one_of_reader("exact", "peer"), affects_answers=True)
     )
     """`bytes` in logprobs: the token's own bytes (`exact`), or what vLLM returns (`peer`)."""
     tool_call_parser: PerModel[str] = field(
-        default=PerModel(AUTO), metadata=_setting(_parsers(TOOL_CALL_PARSERS), affects_answers=True)
+        default=PerModel(AUTO), metadata=_setting(_parser_reader(TOOL_CALL_PARSERS), affects_answers=True)
     )
     """The tool-call parser: a name, `none`, or `auto` for the one that the layer names."""
     reasoning_parser: PerModel[str] = field(
-        default=PerModel(AUTO), metadata=_setting(_parsers(REASONING_PARSERS), affects_answers=True)
+        default=PerModel(AUTO), metadata=_setting(_parser_reader(REASONING_PARSERS), affects_answers=True)
     )
     """The reasoning parser: a name, `none`, or `auto` for the one that the layer names."""
     tool_call_deltas: ToolCallDeltas = field(
-        default="fragments", metadata=_setting(_one_of("fragments", "complete"), affects_answers=True)
+        default="fragments", metadata=_setting(_one_of_reader("fragments", "complete"), affects_answers=True)
     )
     """How a stream delivers a tool call: as `fragments` of its arguments, or once it is `complete`."""
-    state_key: tuple[str, ...] = field(default=(), repr=False, metadata=_setting(_keys, affects_answers=False))
+    state_key: tuple[str, ...] = field(
+        default=(), repr=False, metadata=_setting(_read_keys, affects_answers=False)
+    )
     """Keys that authenticate stream states: the first signs, all are accepted."""
     upstreams: str | None = field(default=None, repr=False, metadata=_setting(str, affects_answers=False))
     """Generate servers that the relay asks, as JSON that may hold secrets. Without them there is no relay."""
     render_url: str | None = field(default=None, repr=False, metadata=_setting(str, affects_answers=False))
     """Render service that the relay asks: a URL, or JSON that may hold secrets."""
-    upstream_timeout: float = field(default=120, metadata=_setting(_seconds, affects_answers=False))
+    upstream_timeout: float = field(default=120, metadata=_setting(_read_seconds, affects_answers=False))
     """Seconds that the relay waits for the next byte of an upstream."""
-    generation_timeout: float = field(default=900, metadata=_setting(_seconds, affects_answers=False))
+    generation_timeout: float = field(default=900, metadata=_setting(_read_seconds, affects_answers=False))
     """Seconds that the relay waits for a generation that is not streamed: all of it comes at its end."""
-    upstream_connect_timeout: float = field(default=5, metadata=_setting(_seconds, affects_answers=False))
+    upstream_connect_timeout: float = field(default=5, metadata=_setting(_read_seconds, affects_answers=False))
     """Seconds that the relay waits for a connection to an upstream."""
 
     @classmethod

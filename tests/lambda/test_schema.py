@@ -1,4 +1,4 @@
-"""The OpenAPI document is true of the function, whatever is sent to it."""
+"""The function answers as its OpenAPI document says, whatever it receives."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 
 
 class Gateway(BaseAdapter):
-    """Passes requests on to a function, as an HTTP API does."""
+    """Passes requests to a function, as an HTTP API does."""
 
     def __init__(self, function: Function) -> None:
         super().__init__()
         self._function = function
 
     def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
-        """Answer a request."""
+        """Send a request."""
         url = urlsplit(request.url)
         content = request.body or b""
         assert isinstance(content, (bytes, str))
@@ -67,7 +67,7 @@ class Gateway(BaseAdapter):
         return response
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is no connection."""
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_every_answer_is_as_documented(case: Case, session: requests.Session) ->
     check(case, session, URL)
 
 
-def test_the_document_is_the_one_that_the_function_serves(session: requests.Session) -> None:
+def test_the_function_serves_the_document(session: requests.Session) -> None:
     assert session.get(f"{URL}/openapi.json").json() == DOCUMENT
 
 
@@ -93,12 +93,12 @@ def test_every_operation_is_tried() -> None:
 
 
 @pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/health", "/version", "/v1/models"])
-def test_what_can_be_read_is_there(session: requests.Session, path: str) -> None:
+def test_get_routes_answer(session: requests.Session, path: str) -> None:
     assert session.get(URL + path).status_code == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "LOCK"])
-def test_another_method_is_refused_in_the_envelope(session: requests.Session, method: str) -> None:
+def test_unknown_methods_use_the_error_envelope(session: requests.Session, method: str) -> None:
     answer = session.request(method, URL + CHAT)
     assert answer.status_code == 405
     assert answer.headers["allow"] == "POST"
@@ -111,7 +111,7 @@ def test_another_method_is_refused_in_the_envelope(session: requests.Session, me
 @pytest.mark.parametrize(
     "path", ["/", "/v1", "/v1/chat/completions", "/v1/models/", "/docs/x", "//health", "/%2e%2e/x"]
 )
-def test_an_unknown_path_is_refused_in_the_envelope(session: requests.Session, method: str, path: str) -> None:
+def test_unknown_paths_use_the_error_envelope(session: requests.Session, method: str, path: str) -> None:
     answer = session.request(method, URL + path)
     assert answer.status_code == 404
     error = answer.json()["error"]

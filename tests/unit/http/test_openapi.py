@@ -1,4 +1,4 @@
-"""The OpenAPI document: complete, consistent, and true of the models that check requests."""
+"""The OpenAPI document: complete, consistent, and true to the models."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def resolve(document: dict[str, Any], ref: str) -> Any:
 
 
 def reachable(document: dict[str, Any], schema: Any, seen: set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The named schemas that a schema leads to."""
+    """The named schemas that a schema refers to, directly or not."""
     for place in places(schema):
         ref = value_at(schema, place)
         if place and place[-1] == "$ref" and ref not in seen:
@@ -56,7 +56,7 @@ def reachable(document: dict[str, Any], schema: Any, seen: set[str]) -> Iterator
 
 
 def properties(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The properties of a schema and of those within it."""
+    """The properties of a schema, with nested ones."""
     for name, field in schema.get("properties", {}).items():
         yield f"{path}.{name}", field
         yield from properties(field.get("items", {}), f"{path}.{name}[]")
@@ -64,7 +64,7 @@ def properties(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[st
         yield from properties(option, path)
 
 
-def test_it_is_of_openapi_3(document: dict[str, Any]) -> None:
+def test_it_has_the_version_of_openapi(document: dict[str, Any]) -> None:
     assert document["openapi"].startswith("3.1.")
     assert document["info"]["title"] == "derender"
     assert document["info"]["version"]
@@ -82,7 +82,13 @@ def test_it_lists_every_path(document: dict[str, Any]) -> None:
     for item in document["paths"].values():
         for operation in item.values():
             assert operation["summary"]
-            assert operation["operationId"]
+            assert operation["operationId"].isidentifier()
+            assert operation["tags"]
+
+
+def test_operation_ids_are_unique(document: dict[str, Any]) -> None:
+    ids = [operation["operationId"] for item in document["paths"].values() for operation in item.values()]
+    assert len(ids) == len(set(ids))
 
 
 def test_every_reference_resolves(document: dict[str, Any]) -> None:
@@ -93,7 +99,7 @@ def test_every_reference_resolves(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("path", REQUESTS)
-def test_every_field_of_a_request_is_explained(document: dict[str, Any], path: str) -> None:
+def test_every_field_of_a_request_has_a_description(document: dict[str, Any], path: str) -> None:
     body = document["paths"][path]["post"]["requestBody"]
     assert body["required"] is True
     fields = [
@@ -106,12 +112,12 @@ def test_every_field_of_a_request_is_explained(document: dict[str, Any], path: s
 
 
 @pytest.mark.parametrize("path", REQUESTS)
-def test_every_model_of_a_request_is_explained(document: dict[str, Any], path: str) -> None:
+def test_every_model_of_a_request_has_a_description(document: dict[str, Any], path: str) -> None:
     schema = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert [name for name, target in reachable(document, schema, set()) if not target.get("description")] == []
 
 
-def test_every_field_of_an_answer_is_explained(document: dict[str, Any]) -> None:
+def test_every_field_of_a_response_has_a_description(document: dict[str, Any]) -> None:
     fields = [
         (f"{method} {path}: {name}", field)
         for path, operations in document["paths"].items()
@@ -126,7 +132,7 @@ def test_every_field_of_an_answer_is_explained(document: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("path", REQUESTS)
-def test_answers_and_errors_are_described(document: dict[str, Any], path: str) -> None:
+def test_responses_and_errors_are_described(document: dict[str, Any], path: str) -> None:
     responses = document["paths"][path]["post"]["responses"]
     assert {"200", "400", "404", "413", "415"} <= set(responses)
     for status, response in responses.items():
@@ -137,7 +143,7 @@ def test_answers_and_errors_are_described(document: dict[str, Any], path: str) -
 
 
 def targets(document: dict[str, Any], schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a schema, or any one of several, refers to; of events, what their data are."""
+    """The schemas that a schema and its options refer to; for events, those of their data."""
     return [
         resolve(document, ref)
         for option in schema.get("anyOf", [schema])
@@ -156,7 +162,7 @@ def test_the_example_requests_are_valid(document: dict[str, Any], path: str) -> 
 
 
 def models_within(annotation: Any) -> Iterator[type[WireModel]]:
-    """The models of an annotation, and those within them."""
+    """The models in an annotation, with nested ones."""
     if isinstance(annotation, type) and issubclass(annotation, WireModel):
         yield annotation
         for field in annotation.model_fields.values():
@@ -184,7 +190,7 @@ def test_examples_of_fields_are_valid(document: dict[str, Any], path: str) -> No
     assert checked > 5
 
 
-def test_an_answer_has_the_fields_that_are_described(client: Client, document: dict[str, Any]) -> None:
+def test_responses_have_the_fields_that_are_described(client: Client, document: dict[str, Any]) -> None:
     response = generated([int(B.HELLO)])
     for path, complete in (
         (CHAT, {"generate_response": response}),
@@ -206,7 +212,7 @@ def test_an_answer_has_the_fields_that_are_described(client: Client, document: d
             assert set(body["choices"][0]) == set(choice["properties"])
 
 
-def test_the_documents_page_is_served(client: Client) -> None:
+def test_the_documentation_page_is_served(client: Client) -> None:
     answer = client.send("/docs", method="GET")
     assert answer.status == 200
     assert b"openapi.json" in answer.body

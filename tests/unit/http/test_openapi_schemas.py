@@ -1,4 +1,4 @@
-"""What the OpenAPI document allows is what is understood, field by field, and nothing else is."""
+"""The schemas of the OpenAPI document accept what derender accepts, field by field, and nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UPSTREAM: Final = Upstream("gpu", "http://localhost")
 DOCUMENT: Final = create_relay_app(
     Models((), None), RelaySettings((UPSTREAM,), render=UPSTREAM), max_body_bytes=1
 ).openapi()
-FORMS: Final[dict[str, tuple[type[WireModel], ...]]] = {
+MODELS: Final[dict[str, tuple[type[WireModel], ...]]] = {
     CHAT: (ChatDerenderRequest, ChatStreamRequest),
     COMPLETIONS: (CompletionDerenderRequest, CompletionStreamRequest),
     f"{CHAT}/relay": (ChatRelayRequest,),
@@ -39,7 +39,7 @@ FORMS: Final[dict[str, tuple[type[WireModel], ...]]] = {
     "/v1/chat/completions": (ClientChatRequest,),
     "/v1/completions": (ClientCompletionRequest,),
 }
-"""Path → what may be posted there."""
+"""The models of the requests to each path."""
 VALUES: Final[tuple[Any, ...]] = (
     *(None, True, False, 0, 1, -1, 256, 1.5, 2**48 + 1, 2**63, 2**70),
     *(
@@ -61,11 +61,11 @@ VALUES: Final[tuple[Any, ...]] = (
         {"1": {}},
     ),
 )
-"""What is tried at each place."""
+"""Values to try in place of each value of a request."""
 
 
 def full(schema: Any) -> Any:
-    """What a schema allows, with every field that it has; of several forms, the first."""
+    """A value that a schema accepts, with every field; of several options, the first."""
     match schema:
         case {"$ref": ref}:
             return full(at(DOCUMENT, tuple(ref.removeprefix("#/").split("/"))))
@@ -89,42 +89,42 @@ def full(schema: Any) -> Any:
 
 
 def requests(path: str) -> list[Any]:
-    """A request of each form, with every field."""
-    made = [full({"$ref": f"#/components/schemas/{form.__name__}"}) for form in FORMS[path]]
+    """A request of each model, with every field."""
+    made = [full({"$ref": f"#/components/schemas/{form.__name__}"}) for form in MODELS[path]]
     if len(made) == 1:
         return made
     complete, streamed = made
     return [complete, *(deleted(streamed, (name,)) for name in ("generate_chunk", "generate_chunks"))]
 
 
-def is_understood(path: str, body: object) -> bool:
-    """Whether a request is of the form that is asked for."""
+def is_accepted(path: str, body: object) -> bool:
+    """Whether derender can read a request."""
     content = json.dumps(body).encode()
-    forms = FORMS[path]
+    models = MODELS[path]
     try:
-        read_either(*forms, content) if len(forms) == 2 else read(forms[0], content)
+        read_either(*models, content) if len(models) == 2 else read(models[0], content)
     except InvalidRequest:
         return False
     return True
 
 
-@pytest.mark.parametrize("path", FORMS)
-def test_what_is_allowed_is_understood_and_nothing_else_is(path: str) -> None:
+@pytest.mark.parametrize("path", MODELS)
+def test_a_request_is_accepted_if_its_schema_accepts_it(path: str) -> None:
     schema = DOCUMENT["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
     validator = validator_for({**schema, "components": DOCUMENT["components"]})
     tried: dict[bool, int] = {True: 0, False: 0}
     for request in requests(path):
-        assert is_understood(path, request)
+        assert is_accepted(path, request)
         others = [replaced(request, place, value) for place in places(request) for value in VALUES]
         for other in (request, *others, *(deleted(request, place) for place in places(request) if place)):
-            allowed = validator.is_valid(other)
-            assert is_understood(path, other) is allowed, json.dumps(other)
-            tried[allowed] += 1
+            valid = validator.is_valid(other)
+            assert is_accepted(path, other) is valid, json.dumps(other)
+            tried[valid] += 1
     assert min(tried.values()) > 100
 
 
-@pytest.mark.parametrize("path", FORMS)
-def test_every_form_of_a_request_is_documented(path: str) -> None:
+@pytest.mark.parametrize("path", MODELS)
+def test_every_model_of_a_request_is_documented(path: str) -> None:
     schema = DOCUMENT["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
     refs = [option["$ref"] for option in schema.get("anyOf", [schema])]
-    assert refs == [f"#/components/schemas/{form.__name__}" for form in FORMS[path]]
+    assert refs == [f"#/components/schemas/{model.__name__}" for model in MODELS[path]]
