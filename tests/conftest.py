@@ -14,8 +14,7 @@ from derender.settings import Settings
 from tests.support.api_client import Client
 from tests.support.compiled import compiled_layer, tokenizer_folder
 from tests.support.environment import isolate
-
-from .relay.upstream import UpstreamServer
+from tests.support.upstream_server import UpstreamServer
 
 TokenizerFolder = Callable[[str], Path]
 LayerFolder = Callable[[str], Path]

@@ -26,7 +26,7 @@ from tokenizers import Tokenizer
 
 from fetch import fetch
 from tests.benchmarks.parsing import WORDS
-from tests.benchmarks.streaming import CHAT, CLIENT, RELAY, GenerateServer, serving
+from tests.benchmarks.streaming import CHAT, CLIENT, RELAY, generate_server, serving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     token_ids = definition.encode(WORDS * options.tokens, add_special_tokens=False).ids[: options.tokens]
     expected = definition.decode(token_ids)
 
-    with GenerateServer(token_ids) as upstream, serving(upstream.port) as (port, process):
+    with generate_server(token_ids) as upstream, serving(upstream.port) as (port, process):
         begun = time.perf_counter()
         progress, said = asyncio.run(soak(options, port, process, token_ids))
         taken = time.perf_counter() - begun

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import http.client
 import json
@@ -11,22 +10,22 @@ import socket
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
+from examples.generate_server import HttpServer, Request, Response
 from tokenizers import Tokenizer
 
 from tests.benchmarks.parsing import CODE, TOOLS, WORDS
 from tests.benchmarks.table import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncGenerator, Iterator
     from pathlib import Path
 
-__all__ = ["GenerateServer", "rows", "serving"]
+__all__ = ["generate_server", "rows", "serving"]
 
 CHAT: Final = "/v1/chat/completions/derender"
 RELAY: Final = f"{CHAT}/relay"
@@ -37,59 +36,24 @@ PER_CALL: Final = 16
 CLIENT: Final = {"messages": [{"role": "user", "content": "Write it."}], "tools": TOOLS}
 
 
-class GenerateServer:
-    """A generate server on loopback: it streams ids, one a chunk, as fast as they are read."""
+def generate_server(token_ids: list[int]) -> HttpServer:
+    """Return a generate server that streams token ids, one per event, as fast as its client reads."""
+    events = [
+        orjson.dumps({"request_id": "r", "choices": [{"index": 0, "token_ids": [token_id]}]})
+        for token_id in token_ids
+    ]
+    last = {"index": 0, "token_ids": [], "finish_reason": "stop"}
+    events += [orjson.dumps({"request_id": "r", "choices": [last]}), b"[DONE]"]
+    content = b"".join(b"data: %b\n\n" % event for event in events)
 
-    def __init__(self, token_ids: list[int]) -> None:
-        events = [
-            orjson.dumps({"request_id": "r", "choices": [{"index": 0, "token_ids": [token_id]}]})
-            for token_id in token_ids
-        ]
-        last = {"index": 0, "token_ids": [], "finish_reason": "stop"}
-        events += [orjson.dumps({"request_id": "r", "choices": [last]}), b"[DONE]"]
-        self._body = b"".join(b"data: %b\n\n" % event for event in events)
-        self.port = 0
+    async def stream() -> AsyncGenerator[bytes, None]:
+        for begin in range(0, len(content), 4096):
+            yield content[begin : begin + 4096]
 
-    def __enter__(self) -> Self:
-        ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
-        self._thread.start()
-        ready.wait()
-        return self
+    async def respond(_: Request) -> Response:
+        return Response(stream(), headers=(("content-type", "text/event-stream"),))
 
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join()
-
-    def _run(self, ready: threading.Event) -> None:
-        async def serve() -> None:
-            self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
-            async with await asyncio.start_server(self._answer, "127.0.0.1", 0) as server:
-                self.port = server.sockets[0].getsockname()[1]
-                ready.set()
-                await self._end.wait()
-
-        asyncio.run(serve())
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                length = next(
-                    int(line.split(b":")[1])
-                    for line in head.split(b"\r\n")
-                    if line.lower().startswith(b"content-length:")
-                )
-                await reader.readexactly(length)
-                writer.write(
-                    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-                )
-                for begin in range(0, len(self._body), 4096):
-                    part = self._body[begin : begin + 4096]
-                    writer.write(b"%x\r\n%b\r\n" % (len(part), part))
-                    await writer.drain()
-                writer.write(b"0\r\n\r\n")
-                await writer.drain()
-        writer.close()
+    return HttpServer(respond)
 
 
 @contextlib.contextmanager
@@ -174,7 +138,7 @@ def rows(rounds: int, tokenizer: Path) -> list[Row]:
     """
     found = outputs(Tokenizer.from_file(str(tokenizer / "tokenizer.json")))
     answer = found["an answer"][:GENERATION]
-    with GenerateServer(answer) as upstream, serving(upstream.port) as (port, _):
+    with generate_server(answer) as upstream, serving(upstream.port) as (port, _):
         connection = Connection(port)
         chunks = [_chunk_rows(connection, name, token_ids, rounds * 20) for name, token_ids in found.items()]
         return [*chain.from_iterable(chunks), *_total_rows(connection, answer, max(rounds // 3, 1))]

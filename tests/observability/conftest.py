@@ -23,9 +23,8 @@ from derender.telemetry.request_ids import REQUEST_ID
 from tests.support.api_client import Client
 from tests.support.functions import same_logging
 from tests.support.paths import HANDLERS
-
-from ..relay.serving import RelayServer
-from ..relay.upstream import UpstreamServer, wait_until
+from tests.support.relay_server import RelayServer
+from tests.support.upstream_server import UpstreamServer, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -23,10 +23,11 @@ from moto import mock_aws
 from derender.telemetry.observer import Observer
 from tests.support.api_client import CHAT
 from tests.support.functions import load_function
+from tests.support.generate_protocol import chunks_of, generate_request
 from tests.support.lambda_emulator import Runtime, http_event
-
-from ..relay.serving import END, RELAY, chunks_of, generate_request, qwen3
-from ..relay.upstream import GENERATE, Break, Reply, answer, sse, stream
+from tests.support.qwen3 import END, qwen3
+from tests.support.relay_server import RELAY
+from tests.support.upstream_server import GENERATE, Reply, answer, break_off, sse, stream
 from .conftest import client, relay_script
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     import httpx
     import pytest
 
-    from ..relay.upstream import Asked, UpstreamServer
+    from tests.support.upstream_server import ReceivedRequest, UpstreamServer
 
 COMPLETIONS: Final = "/v1/completions/derender"
 CANARY: Final = "canary bird"
@@ -191,9 +192,9 @@ FAULTS: Final[list[Callable[[], Reply]]] = [
     *(partial(Reply, [BODY], status, "application/json") for status in (400, 413, 422, 429)),
     *(partial(Reply, [BODY], status, "text/plain") for status in (401, 404, 500, 503)),
     lambda: answer({}, 307, [("location", f"http://{CANARY.replace(' ', '.')}/")]),
-    lambda: Reply([Break], before=[Break]),
+    lambda: Reply([break_off], before=[break_off]),
     lambda: Reply([f"data: {CANARY}\n\n".encode()]),
-    lambda: Reply([*map(sse, chunks_of(TEXT)[:3]), Break]),
+    lambda: Reply([*map(sse, chunks_of(TEXT)[:3]), break_off]),
     lambda: stream(chunks_of(TEXT, finish_reason=None)),
     lambda: stream([*chunks_of(TEXT)[:3], {"error": TRACE}]),
     lambda: stream([*chunks_of(TEXT)[:3], {"error": CANARY}]),
@@ -229,7 +230,7 @@ def relayed() -> Iterator[Posted]:
 def ask_all(asking: httpx.Client, upstream: UpstreamServer, posted: Sequence[Posted]) -> None:
     """Send each request for each fault of the generate server, and of the render service."""
 
-    def generating(fault: Callable[[], Reply]) -> Callable[[Asked], Reply]:
+    def generating(fault: Callable[[], Reply]) -> Callable[[ReceivedRequest], Reply]:
         rendered = [generate_request(token_ids=TEXT[:5], request_id=CANARY)]
         return lambda asked: fault() if asked.path == GENERATE else answer(rendered)
 
@@ -247,7 +248,7 @@ def test_the_relay_tells_nothing(upstream: UpstreamServer) -> None:
         with relay_script(log, environment) as asking:
             ask_all(asking, upstream, posted)
         logs = os.pread(log.fileno(), 1 << 24, 0).decode()
-    assert any(b"canary" in asked.content for asked in upstream.asked)
+    assert any(b"canary" in asked.content for asked in upstream.requests)
     assert '"message":"upstream gpu: ' in logs
     nothing_is_seen(logs, lines=(len(FAULTS) + 1) * len(posted))
 

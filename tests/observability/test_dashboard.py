@@ -23,12 +23,13 @@ from derender.telemetry.metrics import METRICS, NAMESPACE
 from derender.telemetry.tally import Tally
 from derender.vocabulary import dump
 from tests.support.api_client import CHAT
+from tests.support.generate_protocol import chunks_of, generate_request
 from tests.support.lambda_emulator import Runtime, http_event
 from tests.support.paths import BUNDLED, HANDLERS
+from tests.support.qwen3 import PROMPT
+from tests.support.relay_server import RELAY
+from tests.support.upstream_server import UpstreamServer, stream
 from tests.support.vocabularies import manifest
-
-from ..relay.serving import PROMPT, RELAY, chunks_of, generate_request
-from ..relay.upstream import UpstreamServer, stream
 from .aws_metrics import AWS_METRICS
 from .cloudwatch import Reading, Search, Store, alarm_value, alarms, read_by, resources, widgets
 from .conftest import generated, relay_script

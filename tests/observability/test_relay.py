@@ -9,27 +9,30 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from derender.telemetry.observation import CLIENT_LEFT
-
-from ..relay.serving import CHAT, COMPLETIONS, END, PROMPT, RELAY, chunks_of, generate_request, qwen3, usage
-from ..relay.upstream import (
+from tests.support.generate_protocol import chunks_of, generate_request, usage
+from tests.support.qwen3 import END, PROMPT, qwen3
+from tests.support.relay_server import CHAT, COMPLETIONS, RELAY
+from tests.support.upstream_server import (
     DONE,
     GENERATE,
     RENDER_CHAT,
-    Break,
-    Gate,
-    Hang,
     Reply,
     answer,
+    break_off,
+    hang,
+    meet,
     sse,
     stream,
     wait_until,
 )
+
 from .conftest import generated
 from .test_observing import CALL, TOOLS, said
 
 if TYPE_CHECKING:
-    from ..relay.serving import RelayServer
-    from ..relay.upstream import Asked, UpstreamServer
+    from tests.support.relay_server import RelayServer
+    from tests.support.upstream_server import ReceivedRequest, UpstreamServer
+
     from .conftest import Observed
 
 OUTPUT: Final = [*qwen3().encode(f"One.\n{CALL}"), END]
@@ -109,7 +112,7 @@ def test_several_choices_of_a_chat(relay: RelayServer, upstream: UpstreamServer,
 
 
 def test_a_stop_string_ends_a_choice(relay: RelayServer, upstream: UpstreamServer, observed: Observed) -> None:
-    upstream.replies(Reply([*map(sse, chunks_of(qwen3().encode("one two three four"))), Hang]))
+    upstream.replies(Reply([*map(sse, chunks_of(qwen3().encode("one two three four"))), hang]))
     relay.stream(CHAT + RELAY, asked(stop=["three"]))
     assert (observed.tally.choices, observed.tally.outcomes) == (1, {"text": 1})
 
@@ -119,11 +122,11 @@ FAULTS: Final[dict[str, tuple[Reply, int, str]]] = {
     "refused": (answer({"message": "max_tokens is too large"}, 400), 400, "UpstreamRefusal"),
     "failed": (answer(ERROR, 503), 502, "UpstreamFailed"),
     "failed in its stream": (stream([*chunks_of(CUT, finish_reason=None), ERROR]), 502, "UpstreamFailed"),
-    "lost": (Reply([Break], before=[Break]), 502, "UpstreamLost"),
-    "lost in its stream": (Reply([*map(sse, chunks_of(OUTPUT)[:3]), Break]), 502, "UpstreamLost"),
+    "lost": (Reply([break_off], before=[break_off]), 502, "UpstreamLost"),
+    "lost in its stream": (Reply([*map(sse, chunks_of(OUTPUT)[:3]), break_off]), 502, "UpstreamLost"),
     "ended too early": (stream(chunks_of(CUT, finish_reason=None)), 502, "UpstreamLost"),
-    "silent": (Reply([], before=[Hang]), 504, "GatewayTimeout"),
-    "silent in its stream": (Reply([*map(sse, chunks_of(OUTPUT)[:3]), Hang]), 504, "GatewayTimeout"),
+    "silent": (Reply([], before=[hang]), 504, "GatewayTimeout"),
+    "silent in its stream": (Reply([*map(sse, chunks_of(OUTPUT)[:3]), hang]), 504, "GatewayTimeout"),
     "another model's": (stream([{"choices": [{"index": 0, "token_ids": [151_936]}]}]), 502, "BadGateway"),
     "no JSON": (Reply([b"data: quixotic\n\n"]), 502, "BadGateway"),
 }
@@ -176,7 +179,7 @@ def test_a_client_that_leaves(
     relay: RelayServer, upstream: UpstreamServer, observed: Observed, *, streamed: bool
 ) -> None:
     begun = [sse(chunk) for chunk in chunks_of(OUTPUT)[:3]] if streamed else []
-    upstream.replies(Reply([*begun, Hang]))
+    upstream.replies(Reply([*begun, hang]))
     with relay.connect(CHAT + RELAY, asked(streamed=streamed)) as connection:
         if streamed:
             assert b"data: " in connection.recv(1 << 16)
@@ -184,7 +187,7 @@ def test_a_client_that_leaves(
     told = observed.only
     assert (told.status, told.error, observed.answer.streamed) == (CLIENT_LEFT, "ClientLeft", streamed)
     assert observed.answer.model == "Qwen3"
-    wait_until(upstream.asked[0].cancelled.is_set)
+    wait_until(upstream.requests[0].cancelled.is_set)
 
 
 # --- ids ------------------------------------------------------------------------------------------------------
@@ -195,7 +198,7 @@ def test_a_client_that_leaves(
 def test_who_is_asked_gets_the_requests_id(
     relay: RelayServer, upstream: UpstreamServer, observed: Observed, name: str | None, *, streamed: bool
 ) -> None:
-    def respond(question: Asked) -> Reply:
+    def respond(question: ReceivedRequest) -> Reply:
         if question.path == RENDER_CHAT:
             return answer(generate_request())
         return stream(chunks_of(OUTPUT)) if streamed else answer(generated(OUTPUT))
@@ -204,7 +207,7 @@ def test_who_is_asked_gets_the_requests_id(
     headers = {} if name is None else {"x-request-id": name}
     body = {"model": "Qwen3", "messages": [], "stream": streamed}
     response = relay.post(CHAT, body, headers)
-    ids = [each.headers["x-request-id"] for each in upstream.asked]
+    ids = [each.headers["x-request-id"] for each in upstream.requests]
     assert ids == [response.headers["x-request-id"]] * 2 == [observed.only.request_id] * 2
     assert name in (None, ids[0])
 
@@ -213,7 +216,7 @@ def test_requests_at_once_are_told_apart(
     relay: RelayServer, upstream: UpstreamServer, observed: Observed
 ) -> None:
     names = [f"id-{number}" for number in range(5)]
-    gate = Gate(len(names))
+    gate = meet(len(names))
     upstream.respond = lambda _: Reply([gate, *map(sse, chunks_of(OUTPUT)), DONE])
 
     def ask(name: str) -> str:
@@ -221,5 +224,5 @@ def test_requests_at_once_are_told_apart(
 
     with ThreadPoolExecutor(len(names)) as clients:
         assert list(clients.map(ask, names)) == names
-    assert sorted(each.headers["x-request-id"] for each in upstream.asked) == names
+    assert sorted(each.headers["x-request-id"] for each in upstream.requests) == names
     assert sorted(each.request_id for each in observed.all) == names

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from .serving import RelayServer
+from tests.support.relay_server import RelayServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .upstream import UpstreamServer
+    from tests.support.upstream_server import UpstreamServer
 
 
 class Serve(Protocol):

@@ -10,26 +10,18 @@ import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.completion import Completion
 
-from .serving import (
-    CHAT,
-    COMPLETIONS,
-    END,
-    PROMPT,
-    RELAY,
-    chunks_of,
-    generate_request,
-    qwen3,
-    response_of,
-    usage,
-)
-from .upstream import GENERATE, Hang, Reply, answer, sse, stream, wait_until
+from tests.support.generate_protocol import chunks_of, generate_request, response_of, usage
+from tests.support.qwen3 import END, PROMPT, qwen3
+from tests.support.relay_server import CHAT, COMPLETIONS, RELAY
+from tests.support.upstream_server import GENERATE, Reply, answer, hang, sse, stream, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.support.relay_server import RelayServer
+    from tests.support.upstream_server import ReceivedRequest, UpstreamServer
+
     from .conftest import Serve
-    from .serving import RelayServer
-    from .upstream import Asked, UpstreamServer
 
 
 def chat(*, streamed: bool = True, **client: Any) -> dict[str, Any]:
@@ -47,7 +39,7 @@ def chat(*, streamed: bool = True, **client: Any) -> dict[str, Any]:
 def test_a_client_that_goes_before_the_first_byte(
     relay: RelayServer, upstream: UpstreamServer, where: str, *, streamed: bool
 ) -> None:
-    upstream.replies(Reply([Hang], before=[Hang] if where == "before the status" else []))
+    upstream.replies(Reply([hang], before=[hang] if where == "before the status" else []))
     with relay.connect(CHAT + RELAY, chat(streamed=streamed)):
         (asked,) = upstream.wait_for(1)
     assert asked.cancelled.wait(10)
@@ -57,30 +49,30 @@ def test_a_client_that_goes_before_the_first_byte(
 def test_a_client_that_goes_while_its_request_is_rendered(
     relay: RelayServer, upstream: UpstreamServer, *, streamed: bool
 ) -> None:
-    upstream.replies(Reply([Hang]))
+    upstream.replies(Reply([hang]))
     with relay.connect(CHAT, {"messages": [], "stream": streamed}):
         (asked,) = upstream.wait_for(1)
     assert asked.cancelled.wait(10)
-    assert len(upstream.asked) == 1
+    assert len(upstream.requests) == 1
 
 
 def test_a_client_that_goes_in_mid_stream(plain: RelayServer, upstream: UpstreamServer) -> None:
-    upstream.replies(Reply([*map(sse, chunks_of(qwen3().encode("one"), finish_reason=None)), Hang]))
+    upstream.replies(Reply([*map(sse, chunks_of(qwen3().encode("one"), finish_reason=None)), hang]))
     content = b""
     with plain.connect(CHAT + RELAY, chat()) as connection:
         while b"one" not in content:
             content += connection.recv(4096)
-    assert upstream.asked[0].cancelled.wait(10)
+    assert upstream.requests[0].cancelled.wait(10)
 
 
 def test_all_prompts_of_a_client_that_goes(plain: RelayServer, upstream: UpstreamServer) -> None:
-    def respond(asked: Asked) -> Reply:
-        return Reply([Hang]) if asked.path == GENERATE else answer([generate_request()] * 3)
+    def respond(asked: ReceivedRequest) -> Reply:
+        return Reply([hang]) if asked.path == GENERATE else answer([generate_request()] * 3)
 
     upstream.respond = respond
     with plain.connect(COMPLETIONS, {"prompt": ["a", "b", "c"], "stream": True}):
         upstream.wait_for(4)
-    assert all(asked.cancelled.wait(10) for asked in upstream.asked if asked.path == GENERATE)
+    assert all(asked.cancelled.wait(10) for asked in upstream.requests if asked.path == GENERATE)
 
 
 # --- clients that read slowly ---------------------------------------------------------------------------------
@@ -129,14 +121,14 @@ def test_a_client_that_reads_late_reads_all(roomy: RelayServer, upstream: Upstre
     assert b"data: [DONE]" in tail
 
 
-def _stalled(asked: Asked) -> int:
+def _stalled(asked: ReceivedRequest) -> int:
     """How many bytes were sent when no more can be."""
     before = -1
 
     def stands_still() -> bool:
         nonlocal before
         last, before = before, asked.sent
-        asked.ended.wait(0.2)
+        asked.cancelled.wait(0.2)
         return asked.sent == last
 
     wait_until(stands_still)
@@ -163,7 +155,7 @@ def generating(upstream: UpstreamServer) -> UpstreamServer:
     """An upstream that renders, and generates `OUTPUT`."""
     ids = [*qwen3().encode(OUTPUT), END]
 
-    def respond(asked: Asked) -> Reply:
+    def respond(asked: ReceivedRequest) -> Reply:
         if asked.path != GENERATE:
             request = generate_request()
             return answer(request if "chat" in asked.path else [request])

@@ -8,28 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from .serving import (
-    CHAT,
-    COMPLETIONS,
-    END,
-    PROMPT,
-    RELAY,
-    chunks_of,
-    events_of,
-    finishes,
-    generate_request,
-    qwen3,
-    response_of,
-    text_of,
-)
-from .upstream import GENERATE, Break, Hang, Pause, Reply, answer, sse, stream
+from tests.support.generate_protocol import chunks_of, generate_request, response_of
+from tests.support.qwen3 import END, PROMPT, qwen3
+from tests.support.relay_server import CHAT, COMPLETIONS, RELAY, events_of, finishes, text_of
+from tests.support.upstream_server import GENERATE, Reply, answer, break_off, hang, pause, sse, stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tests.support.relay_server import RelayServer
+    from tests.support.upstream_server import Part, ReceivedRequest, UpstreamServer
+
     from .conftest import Serve
-    from .serving import RelayServer
-    from .upstream import Asked, Part, UpstreamServer
 
 SECRETS: Final = ("http://", "127.0.0.1", "secret-token", "Traceback", "Bearer", "quixotic")
 """What nobody is told."""
@@ -164,15 +154,15 @@ def test_a_render_service_that_refuses(
     response = relay.post(CHAT, {"messages": [], "stream": streamed})
     assert error_of(response) == error
     assert message in response.json()["error"]["message"]
-    assert len(upstream.asked) == 1
+    assert len(upstream.requests) == 1
 
 
 BEGINNINGS: Final[dict[str, tuple[Reply, tuple[int, str]]]] = {
-    "is lost": (Reply([], before=[Break]), GATEWAY),
-    "is lost after the status": (Reply([Break]), GATEWAY),
-    "is silent": (Reply([], before=[Hang]), TIMEOUT),
-    "is silent after the status": (Reply([Hang]), TIMEOUT),
-    "is silent in an event": (Reply([b"data: {", Hang]), TIMEOUT),
+    "is lost": (Reply([], before=[break_off]), GATEWAY),
+    "is lost after the status": (Reply([break_off]), GATEWAY),
+    "is silent": (Reply([], before=[hang]), TIMEOUT),
+    "is silent after the status": (Reply([hang]), TIMEOUT),
+    "is silent in an event": (Reply([b"data: {", hang]), TIMEOUT),
     "is empty": (Reply([]), GATEWAY),
     "ends at once": (stream([]), GATEWAY),
     "has no JSON": (Reply([b"data: quixotic\n\n"]), GATEWAY),
@@ -216,10 +206,10 @@ def test_a_stream_that_begins_badly_is_an_error(
 
 
 ANSWERS: Final[dict[str, tuple[Reply, tuple[int, str]]]] = {
-    "is lost": (Reply([], before=[Break]), GATEWAY),
-    "is cut": (Reply([b'{"choices"', Break]), GATEWAY),
-    "is silent": (Reply([], before=[Hang]), TIMEOUT),
-    "is silent in the middle": (Reply([b'{"choices"', Hang]), TIMEOUT),
+    "is lost": (Reply([], before=[break_off]), GATEWAY),
+    "is cut": (Reply([b'{"choices"', break_off]), GATEWAY),
+    "is silent": (Reply([], before=[hang]), TIMEOUT),
+    "is silent in the middle": (Reply([b'{"choices"', hang]), TIMEOUT),
     "is empty": (Reply([]), GATEWAY),
     "is no JSON": (Reply([b"quixotic"]), GATEWAY),
     "is of another form": (answer({"text": "quixotic"}), GATEWAY),
@@ -246,8 +236,8 @@ def test_an_upstream_that_is_not_there(quick: RelayServer, *, streamed: bool) ->
 
 
 RENDERED: Final[dict[str, tuple[Reply, tuple[int, str]]]] = {
-    "is lost": (Reply([], before=[Break]), GATEWAY),
-    "is silent": (Reply([], before=[Hang]), TIMEOUT),
+    "is lost": (Reply([], before=[break_off]), GATEWAY),
+    "is silent": (Reply([], before=[hang]), TIMEOUT),
     "is no JSON": (Reply([b"quixotic"]), GATEWAY),
     "is no generate request": (answer({"model": "quixotic"}), GATEWAY),
     "is no object": (answer("quixotic"), GATEWAY),
@@ -264,14 +254,14 @@ def test_a_bad_rendering_is_an_error(
 ) -> None:
     upstream.replies(reply)
     assert error_of(quick.post(COMPLETIONS, {"prompt": "x", "stream": streamed})) == error
-    assert GENERATE not in [asked.path for asked in upstream.asked]
+    assert GENERATE not in [asked.path for asked in upstream.requests]
 
 
 def test_a_chat_is_rendered_to_one_prompt(plain: RelayServer, upstream: UpstreamServer) -> None:
     upstream.replies(answer([generate_request()] * 2))
     for streamed in (True, False):
         assert error_of(plain.post(CHAT, {"messages": [], "stream": streamed})) == GATEWAY
-    assert len(upstream.asked) == 2
+    assert len(upstream.requests) == 2
 
 
 # --- after the first byte -------------------------------------------------------------------------------------
@@ -279,8 +269,8 @@ def test_a_chat_is_rendered_to_one_prompt(plain: RelayServer, upstream: Upstream
 BEGUN: Final = [sse(chunk) for chunk in chunks_of(qwen3().encode("one two ST"), finish_reason=None)]
 """A stream whose end is held back: it may become a stop string."""
 ENDINGS: Final[dict[str, tuple[Sequence[Part], int]]] = {
-    "breaks off": ([Break], 502),
-    "is silent": ([Hang], 504),
+    "breaks off": ([break_off], 502),
+    "is silent": ([hang], 504),
     "ends without a reason": ([], 502),
     "is done without a reason": ([b"data: [DONE]\n\n"], 502),
     "goes on with no JSON": ([b"data: quixotic\n\n"], 502),
@@ -314,7 +304,7 @@ def test_a_stream_that_goes_wrong_ends_with_what_was_said_and_an_error(
 
 def test_a_call_that_breaks_off_is_text_and_no_half_call(relay: RelayServer, upstream: UpstreamServer) -> None:
     text = 'So: <tool_call>\n{"name": "get_weather"'
-    upstream.replies(Reply([*map(sse, chunks_of(qwen3().encode(text), finish_reason=None)), Break]))
+    upstream.replies(Reply([*map(sse, chunks_of(qwen3().encode(text), finish_reason=None)), break_off]))
     *events, last = events_of(relay.post(CHAT + RELAY, chat(tools=[])).content)
     assert "error" in last
     assert "tool_calls" not in events[-1]["choices"][0]["delta"]
@@ -326,13 +316,17 @@ def test_a_choice_that_had_stopped_has_its_reason_when_the_stream_breaks_off(
 ) -> None:
     stopped = chunks_of(qwen3().encode("a STOP"), finish_reason=None)
     other = chunks_of(qwen3().encode("b"), index=1, finish_reason=None)
-    upstream.replies(Reply([*map(sse, [*stopped, *other]), Break]))
+    upstream.replies(Reply([*map(sse, [*stopped, *other]), break_off]))
     *events, last = events_of(plain.post(CHAT + RELAY, chat(n=2, stop="STOP")).content)
     assert finishes(events) == {0: ["stop"], 1: []}
     assert last["error"]["code"] == 502
 
 
-@pytest.mark.parametrize("rest", [[Break], [Hang], [b"data: quixotic\n\n"], [sse(ERROR)]], ids=str)
+@pytest.mark.parametrize(
+    "rest",
+    [[break_off], [hang], [b"data: quixotic\n\n"], [sse(ERROR)]],
+    ids=["breaks off", "is silent", "goes on with no JSON", "reports an error"],
+)
 def test_what_goes_wrong_after_the_end_is_nobodys_concern(
     quick: RelayServer, upstream: UpstreamServer, rest: Sequence[Part]
 ) -> None:
@@ -348,12 +342,12 @@ def test_one_prompt_that_fails_ends_the_others(
 ) -> None:
     ids = qwen3().encode("one two")
 
-    def respond(asked: Asked) -> Reply:
+    def respond(asked: ReceivedRequest) -> Reply:
         if asked.path != GENERATE:
             return answer([generate_request(request_id=name) for name in ("good", "bad")])
         if asked.body["request_id"] == "bad":
-            return Reply([Pause(0.1), sse(ERROR)]) if streamed else Reply([Pause(0.1)], 500)
-        return Reply([*map(sse, chunks_of(ids, finish_reason=None)), Hang]) if streamed else Reply([Hang])
+            return Reply([pause(0.1), sse(ERROR)]) if streamed else Reply([pause(0.1)], 500)
+        return Reply([*map(sse, chunks_of(ids, finish_reason=None)), hang]) if streamed else Reply([hang])
 
     upstream.respond = respond
     response = plain.post(COMPLETIONS, {"prompt": ["a", "b"], "stream": streamed})
@@ -364,7 +358,7 @@ def test_one_prompt_that_fails_ends_the_others(
     else:
         assert error_of(response) == GATEWAY
     good = next(
-        asked for asked in upstream.asked if asked.path == GENERATE and asked.body["request_id"] == "good"
+        asked for asked in upstream.requests if asked.path == GENERATE and asked.body["request_id"] == "good"
     )
     assert good.cancelled.wait(10)
 
@@ -375,7 +369,7 @@ def test_one_prompt_that_fails_ends_the_others(
 def test_a_slow_upstream_keeps_the_client_waiting_with_comments(serve: Serve, upstream: UpstreamServer) -> None:
     server = serve(keep_alive=0.05, tool_call_parser="none", reasoning_parser="none")
     chunks = [sse(chunk) for chunk in chunks_of(qwen3().encode("one two"))]
-    upstream.replies(Reply([Pause(0.2), chunks[0], Pause(0.2), *chunks[1:]], before=[Pause(0.2)]))
+    upstream.replies(Reply([pause(0.2), chunks[0], pause(0.2), *chunks[1:]], before=[pause(0.2)]))
     content = server.post(CHAT + RELAY, chat()).content
     assert content.startswith(b": keep-alive\n\n")
     before, _, after = content.partition(b"data: ")
@@ -388,7 +382,7 @@ def test_a_slow_upstream_keeps_the_client_waiting_with_comments(serve: Serve, up
 def test_after_a_comment_an_error_is_an_event(serve: Serve, upstream: UpstreamServer) -> None:
     server = serve(keep_alive=0.05, tool_call_parser="none", reasoning_parser="none")
     for path, body in ((CHAT + RELAY, chat()), (CHAT, {"messages": [], "stream": True})):
-        upstream.replies(replace(answer({}, 500), before=[Pause(0.2)]))
+        upstream.replies(replace(answer({}, 500), before=[pause(0.2)]))
         response = server.post(path, body)
         assert response.status_code == 200
         (last,) = events_of(response.content)
@@ -402,7 +396,7 @@ def test_an_upstream_that_says_a_little_now_and_then_is_not_given_up(
     upstream.replies(
         Reply(
             [
-                *(part for _ in range(5) for part in (Pause(0.08), b": ping\n\n")),
+                *(part for _ in range(5) for part in (pause(0.08), b": ping\n\n")),
                 *map(sse, chunks_of(ids)),
                 b"data: [DONE]\n\n",
             ]
@@ -519,7 +513,7 @@ def test_a_wrong_request_is_refused_before_anybody_is_asked(
     response = relay.post(path, body)
     assert error_of(response) == error
     assert response.json()["error"]["param"].startswith(param)
-    assert upstream.asked == []
+    assert upstream.requests == []
 
 
 def test_a_long_stop_string_is_no_fault_of_a_whole_answer(plain: RelayServer, upstream: UpstreamServer) -> None:
@@ -543,12 +537,12 @@ def test_the_number_of_choices_is_one(relay: RelayServer, upstream: UpstreamServ
     response = relay.post(CHAT + RELAY, body)
     assert error_of(response) == (400, "BadRequestError")
     assert response.json()["error"]["param"] == "generate_request.sampling_params.n"
-    assert upstream.asked == []
+    assert upstream.requests == []
 
 
 def test_a_generation_that_is_not_streamed_may_take_longer(serve: Serve, upstream: UpstreamServer) -> None:
     patient = serve(upstream_timeout="0.2", tool_call_parser="none", reasoning_parser="none")
-    upstream.replies(replace(answer(response_of([9707, END])), before=[Pause(0.6)]))
+    upstream.replies(replace(answer(response_of([9707, END])), before=[pause(0.6)]))
     assert patient.post(CHAT + RELAY, chat(stream=False)).status_code == 200
-    upstream.replies(replace(stream(chunks_of([9707, END])), before=[Pause(0.6)]))
+    upstream.replies(replace(stream(chunks_of([9707, END])), before=[pause(0.6)]))
     assert error_of(patient.post(CHAT + RELAY, chat())) == TIMEOUT

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 import pytest
 
+from tests.support.generate_protocol import chunks_of, generate_request, response_of, usage
 from tests.support.leaks import CANARY, MESSAGE, SECRETS, faulty_functions, leaks
 from tests.support.paths import HANDLERS
-
-from .serving import CHAT, COMPLETIONS, END, RELAY, RelayServer, chunks_of, generate_request, response_of, usage
-from .upstream import RENDER_CHAT, RENDER_COMPLETIONS, Break, Reply, answer, sse, stream
+from tests.support.qwen3 import END
+from tests.support.relay_server import CHAT, COMPLETIONS, RELAY, RelayServer
+from tests.support.upstream_server import RENDER_CHAT, RENDER_COMPLETIONS, Reply, answer, break_off, sse, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .upstream import Asked, UpstreamServer
+    from tests.support.upstream_server import ReceivedRequest, UpstreamServer
 
 OUTPUT: Final = [9707, 11, 1879, 0, END]
 CHUNKS: Final = [*chunks_of(OUTPUT), usage(9, 5)]
@@ -40,7 +41,7 @@ DIFFERENT: Final = REQUESTS[0], REQUESTS[3]
 """Of these, two that go most of the ways."""
 
 
-def generating(asked: Asked) -> Reply:
+def generating(asked: ReceivedRequest) -> Reply:
     """What a generate server and a render service answer."""
     if asked.path in (RENDER_CHAT, RENDER_COMPLETIONS):
         return answer(generate_request())
@@ -109,8 +110,8 @@ REPLIES: Final = [
     Reply([b"data: " + CANARY.encode() + b"\n\n"]),
     *(Reply([sse({"error": {"message": words, "code": 400}})]) for words in WORDS),
     *(Reply([sse(CHUNKS[0]), sse({"error": {"message": words, "code": 400}})]) for words in WORDS),
-    Reply([sse(CHUNKS[0]), Break]),
-    Reply([], before=[Break]),
+    Reply([sse(CHUNKS[0]), break_off]),
+    Reply([], before=[break_off]),
 ]
 
 
@@ -141,7 +142,7 @@ def test_an_upstream_is_named_and_never_addressed(relay: RelayServer, upstream: 
         response = relay.post(*asked(CHAT, streamed=True, upstream=name))
         assert response.status_code == 404
         assert told(response) == []
-    assert upstream.asked == []
+    assert upstream.requests == []
 
 
 @pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")  # of what fails half way

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from derender.vocabulary import dump
+from tests.support.generate_protocol import chunks_of, generate_request, response_of
+from tests.support.relay_server import CHAT, COMPLETIONS, RELAY, text_of
+from tests.support.upstream_server import GENERATE, answer, stream
 from tests.support.vocabularies import manifest
-
-from .serving import CHAT, COMPLETIONS, RELAY, chunks_of, generate_request, response_of, text_of
-from .upstream import GENERATE, answer, stream
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.support.relay_server import RelayServer
+    from tests.support.upstream_server import UpstreamServer
+
     from .conftest import Serve
-    from .serving import RelayServer
-    from .upstream import UpstreamServer
 
 PIECES: Final = {"alpha": [b"a", b"b", b"<end>"], "beta": [b"x", b"y", b"<end>"], "damaged": [b"", b"", b"d"]}
 PATHS: Final = {CHAT: "chat_request", COMPLETIONS: "completion_request"}
@@ -81,4 +82,4 @@ def test_nobody_is_asked_where_there_is_no_such_model(
         response = several.post(url, body)
         assert response.status_code == status
         assert json.loads(response.content)["error"]["param"] == "model"
-    assert not upstream.asked
+    assert not upstream.requests

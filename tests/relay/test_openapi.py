@@ -14,13 +14,11 @@ from derender.relay.requests import (
     ClientCompletionRequest,
     CompletionRelayRequest,
 )
-
-from .serving import CHAT, COMPLETIONS, RELAY
+from tests.support.relay_server import CHAT, COMPLETIONS, RELAY
 
 if TYPE_CHECKING:
     from derender.protocol.base import WireModel
-
-    from .serving import RelayServer
+    from tests.support.relay_server import RelayServer
 
 REQUESTS: Final[dict[str, type[WireModel]]] = {
     f"{CHAT}{RELAY}": ChatRelayRequest,

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.support.relay_server import events_of
 from tests.support.streams import one_by_one
-
-from .serving import events_of
-from .upstream import stream
+from tests.support.upstream_server import stream
 
 if TYPE_CHECKING:
+    from tests.support.relay_server import RelayServer
+    from tests.support.upstream_server import UpstreamServer
+
     from .conftest import Serve
-    from .serving import RelayServer
-    from .upstream import UpstreamServer
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden"
 PARSERS: Final = {"qwen3-plain": ("none", "none"), "qwen3-hermes": ("hermes", "qwen3")}

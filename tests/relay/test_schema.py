@@ -12,16 +12,18 @@ from schemathesis.core.result import Ok
 from derender.models.model import Models
 from derender.relay import RelaySettings, Upstream
 from derender.relay.app import create_relay_app
+from tests.support.generate_protocol import chunks_of, generate_request, response_of, usage
 from tests.support.openapi_fuzzing import FUZZED, JsonSession, check
-
-from .serving import CHAT, COMPLETIONS, END, RELAY, chunks_of, generate_request, response_of, usage
-from .upstream import RENDER_CHAT, RENDER_COMPLETIONS, Break, Reply, answer, sse, stream
+from tests.support.qwen3 import END
+from tests.support.relay_server import CHAT, COMPLETIONS, RELAY
+from tests.support.upstream_server import RENDER_CHAT, RENDER_COMPLETIONS, Reply, answer, break_off, sse, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.support.upstream_server import ReceivedRequest, UpstreamServer
+
     from .conftest import Serve
-    from .upstream import Asked, UpstreamServer
 
     Case = schemathesis.Case[Any]
 
@@ -39,7 +41,7 @@ REFUSALS: Final = [
     Reply([b"<html>"], 400, "text/html"),
     answer({"choices": "none"}),
     Reply([sse(CHUNKS[0]), sse({"error": {"message": "no", "code": 400}})]),
-    Reply([sse(CHUNKS[0]), Break]),
+    Reply([sse(CHUNKS[0]), break_off]),
 ]
 
 
@@ -49,7 +51,7 @@ def url(serve: Serve, upstream_server: UpstreamServer) -> Iterator[str]:
     refusals = cycle(REFUSALS)
     turn = cycle([True, False])
 
-    def respond(asked: Asked) -> Reply:
+    def respond(asked: ReceivedRequest) -> Reply:
         if asked.path in (RENDER_CHAT, RENDER_COMPLETIONS):
             return answer(generate_request())
         if next(turn):

@@ -19,15 +19,16 @@ from derender.models.layer import load_models
 from derender.relay import RelaySettings, Upstream
 from derender.relay.app import create_relay_app
 from derender.settings import Settings
-
-from .serving import CHAT, COMPLETIONS, END, RELAY, chunks_of, generate_request, qwen3
-from .upstream import stream, wait_until
+from tests.support.generate_protocol import chunks_of, generate_request
+from tests.support.qwen3 import END, qwen3
+from tests.support.relay_server import CHAT, COMPLETIONS, RELAY
+from tests.support.upstream_server import stream, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .serving import RelayServer
-    from .upstream import UpstreamServer
+    from tests.support.relay_server import RelayServer
+    from tests.support.upstream_server import UpstreamServer
 
 HANDLERS: Final = Path(__file__).parents[2] / "handlers"
 

@@ -8,30 +8,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.support.generate_protocol import chunks_of, generate_request, response_of, usage
+from tests.support.qwen3 import END, PROMPT, qwen3
+from tests.support.relay_server import CHAT, COMPLETIONS, RELAY, events_of, finishes, text_of
 from tests.support.streams import Added, added_up
-
-from .serving import (
-    CHAT,
-    COMPLETIONS,
-    END,
-    PROMPT,
-    RELAY,
-    chunks_of,
-    events_of,
-    finishes,
-    generate_request,
-    qwen3,
-    response_of,
-    text_of,
-    usage,
+from tests.support.upstream_server import (
+    GENERATE,
+    RENDER_CHAT,
+    RENDER_COMPLETIONS,
+    Reply,
+    answer,
+    hang,
+    meet,
+    stream,
 )
-from .upstream import GENERATE, RENDER_CHAT, RENDER_COMPLETIONS, Gate, Hang, Reply, answer, stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .serving import RelayServer
-    from .upstream import Asked, UpstreamServer
+    from tests.support.relay_server import RelayServer
+    from tests.support.upstream_server import ReceivedRequest, UpstreamServer
 
 HELLO: Final = "Hello, wörld! 😀"
 TOOLS: Final = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
@@ -73,7 +69,7 @@ def test_a_generate_request_is_passed_on_as_it_came(relay: RelayServer, upstream
         model_config="",
     )
     relay.stream(CHAT + RELAY, chat(request))
-    (asked,) = upstream.asked
+    (asked,) = upstream.requests
     assert asked.path == GENERATE
     assert asked.body == {
         **request,
@@ -95,7 +91,7 @@ def test_what_is_asked_for_a_whole_answer(
         sampling_params=given, stream=True, stream_options={"include_usage": True}, more=[1]
     )
     assert relay.post(CHAT + RELAY, chat(request, stream=False)).status_code == 200
-    (asked,) = upstream.asked
+    (asked,) = upstream.requests
     assert asked.body == {**request, "sampling_params": sent, "stream": False, "stream_options": None}
 
 
@@ -108,7 +104,7 @@ def test_a_request_without_an_id_gets_one(
     del request["request_id"]
     response = relay.post(CHAT + RELAY, chat(request, stream=streamed))
     answers = events_of(response.content)[:-1] if streamed else [response.json()]
-    sent = upstream.asked[0].body["request_id"]
+    sent = upstream.requests[0].body["request_id"]
     assert len(sent) == 32
     assert {answer["id"] for answer in answers} == {sent}
 
@@ -141,8 +137,8 @@ def test_a_client_names_an_upstream(
 ) -> None:
     upstream.replies(stream(chunks_of(hello())))
     relay.stream(CHAT + RELAY, {**chat(), "upstream": name})
-    assert [asked.path for asked in upstream.asked] == [path]
-    assert ("authorization" in upstream.asked[0].headers) is (name != "other")
+    assert [asked.path for asked in upstream.requests] == [path]
+    assert ("authorization" in upstream.requests[0].headers) is (name != "other")
 
 
 def test_connections_are_used_again(relay: RelayServer, upstream: UpstreamServer) -> None:
@@ -150,7 +146,7 @@ def test_connections_are_used_again(relay: RelayServer, upstream: UpstreamServer
     upstream.replies(stream([*chunks_of(ids), usage(9, len(ids))]))
     for _ in range(3):
         relay.stream(CHAT + RELAY, chat())
-    assert len({asked.connection for asked in upstream.asked}) == 1
+    assert len({received.request.client for received in upstream.requests}) == 1
 
 
 # --- what is read ---------------------------------------------------------------------------------------------
@@ -281,7 +277,7 @@ def test_usage_is_in_every_chunk_if_asked_for(plain: RelayServer, upstream: Upst
     upstream.replies(stream(_usage_variants()[kind]))
     options = {"include_usage": True, "continuous_usage_stats": True}
     *events, last = plain.stream(CHAT + RELAY, chat(stream_options=options))
-    assert upstream.asked[0].body["stream_options"] == options
+    assert upstream.requests[0].body["stream_options"] == options
     counts = [event["usage"]["completion_tokens"] for event in events]
     assert counts == list(range(1, len(hello()) + 1))
     assert {event["usage"]["prompt_tokens"] for event in events} == {9}
@@ -314,7 +310,7 @@ def test_a_stop_string_ends_the_generation(
         stop=["STOP", "four"], include_stop_str_in_output=include, stream_options={"include_usage": True}
     )
     *events, last = plain.stream(CHAT + RELAY, body)
-    assert upstream.asked[0].cancelled.wait(10)
+    assert upstream.requests[0].cancelled.wait(10)
     assert text_of(events) == ("one two STOP" if include else "one two ")
     assert finishes(events) == {0: ["stop"]}
     assert events[-1]["choices"][0]["stop_reason"] == "STOP"
@@ -359,7 +355,7 @@ def _decoded(ids: Sequence[int]) -> str:
 
 
 def _hanging(reply: Reply) -> Reply:
-    return replace(reply, parts=[*reply.parts, Hang])
+    return replace(reply, parts=[*reply.parts, hang])
 
 
 def test_the_generation_ends_when_all_choices_have(plain: RelayServer, upstream: UpstreamServer) -> None:
@@ -368,7 +364,7 @@ def test_the_generation_ends_when_all_choices_have(plain: RelayServer, upstream:
     other = chunks_of(qwen3().encode("one two"), index=1, finish_reason="length")
     upstream.replies(_hanging(stream([*stopped, *more, *other], done=False)))
     events = plain.stream(CHAT + RELAY, chat(n=2, stop="STOP"))
-    assert upstream.asked[0].cancelled.wait(10)
+    assert upstream.requests[0].cancelled.wait(10)
     assert (text_of(events, 0), text_of(events, 1)) == ("a b ", "one two")
     assert finishes(events) == {0: ["stop"], 1: ["length"]}
     # What is generated after the stop string is not even an empty chunk.
@@ -474,7 +470,7 @@ def test_a_streamed_completion_adds_up_to_the_whole_one(
 # --- rendered -------------------------------------------------------------------------------------------------
 
 
-def rendering(asked: Asked, prompts: Sequence[str], *, n: int = 1) -> Reply:
+def rendering(asked: ReceivedRequest, prompts: Sequence[str], *, n: int = 1) -> Reply:
     """Renders each prompt, and generates what it is, in capitals."""
     if asked.path in (RENDER_CHAT, RENDER_COMPLETIONS):
         requests = [
@@ -504,7 +500,7 @@ def test_a_clients_request_is_rendered_as_it_came(
     )
     response = plain.post(CHAT, body)
     assert response.status_code == 200
-    render, generate = upstream.asked
+    render, generate = upstream.requests
     assert (render.path, render.content) == (RENDER_CHAT, body)
     assert render.headers["x-key"] == "secret-token"
     assert "authorization" not in render.headers
@@ -546,9 +542,9 @@ def test_the_prompts_of_a_completion(plain: RelayServer, upstream: UpstreamServe
 def test_prompts_are_generated_at_once(plain: RelayServer, upstream: UpstreamServer) -> None:
     """Each stream waits for the others to have begun, so one after the other would never end."""
     prompts = ["one", "two", "three"]
-    gate = Gate(len(prompts))
+    gate = meet(len(prompts))
 
-    def respond(asked: Asked) -> Reply:
+    def respond(asked: ReceivedRequest) -> Reply:
         reply = rendering(asked, prompts)
         if asked.path != GENERATE:
             return reply

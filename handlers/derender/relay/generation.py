@@ -200,7 +200,8 @@ class RelayedGeneration(Generic[ChunkT]):
         for choice in chunk.choices:
             if not 0 <= choice.index < generation.n:
                 raise BadGateway(
-                    f"the generate server sent choice {choice.index}; {generation.n} were requested"
+                    "the generate server sent a choice that was not requested",
+                    quoting=f"choice {choice.index} of {generation.n}",
                 )
         return chunk, checked
 

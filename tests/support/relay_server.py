@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 import threading
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import httpx
@@ -18,20 +16,18 @@ from derender.relay import read_relay_settings
 from derender.relay.app import create_relay_app
 from derender.settings import Settings
 
-from .upstream import wait_until
+from .upstream_server import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from derender.telemetry.observation import Observe
 
+__all__ = ["CHAT", "COMPLETIONS", "RELAY", "RelayServer", "events_of", "finishes", "text_of"]
+
 CHAT: Final = "/v1/chat/completions"
 COMPLETIONS: Final = "/v1/completions"
 RELAY: Final = "/derender/relay"
-END: Final = 151_645
-"""The id that ends a turn of Qwen3."""
-PROMPT: Final = [151_644, 872, 198, 13_048, END, 198, 151_644, 77_091, 198]
-"""Ids of a Qwen3 prompt."""
 
 
 class RelayServer:
@@ -118,92 +114,6 @@ def events_of(content: bytes) -> list[Any]:
             assert data != block
             events.append(data if data == "[DONE]" else json.loads(data))
     return events
-
-
-# --- generations ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Qwen3:
-    """The bundled vocabulary, as an encoder: of several ways to write a text, that of the longest tokens."""
-
-    ids: dict[bytes, int]
-    markers: re.Pattern[bytes]
-    longest: int = 24
-
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text; the names of markers are markers."""
-        encoded: list[int] = []
-        for part in self.markers.split(text.encode()):
-            if self.markers.fullmatch(part):
-                encoded.append(self.ids[part])
-                continue
-            begin = 0
-            while begin < len(part):
-                for size in range(min(self.longest, len(part) - begin), 0, -1):
-                    token_id = self.ids.get(part[begin : begin + size])
-                    if token_id is not None:
-                        encoded.append(token_id)
-                        begin += size
-                        break
-        return encoded
-
-
-@cache
-def qwen3() -> Qwen3:
-    """The encoder of the bundled vocabulary."""
-    vocabulary = load_models(Settings.from_environment({})).find(None).model.vocabulary
-    manifest = vocabulary.manifest
-    ids = {vocabulary.pieces[token_id]: token_id for token_id in reversed(range(manifest.named))}
-    markers = b"|".join(re.escape(vocabulary.pieces[token_id]) for token_id in manifest.added_token_ids)
-    return Qwen3(ids, re.compile(b"(" + markers + b")"))
-
-
-def chunks_of(
-    token_ids: Sequence[int],
-    *,
-    index: int = 0,
-    size: int = 1,
-    finish_reason: str | None = "stop",
-    request_id: str | None = "generate-1",
-) -> list[dict[str, Any]]:
-    """The generate chunks of a choice."""
-    chunks = []
-    for begin in range(0, len(token_ids), size):
-        last = begin + size >= len(token_ids)
-        choice = {
-            "index": index,
-            "token_ids": list(token_ids[begin : begin + size]),
-            "finish_reason": finish_reason if last else None,
-        }
-        chunks.append({"request_id": request_id, "choices": [choice]})
-    return chunks
-
-
-def usage(prompt: int, generated: int) -> dict[str, Any]:
-    """The chunk that counts."""
-    counted = {"prompt_tokens": prompt, "completion_tokens": generated, "total_tokens": prompt + generated}
-    return {"request_id": "generate-1", "choices": [], "usage": counted}
-
-
-def response_of(*outputs: Sequence[int], finish_reason: str = "stop") -> dict[str, Any]:
-    """A generate response."""
-    choices = [
-        {"index": index, "token_ids": list(token_ids), "finish_reason": finish_reason}
-        for index, token_ids in enumerate(outputs)
-    ]
-    return {"request_id": "generate-1", "choices": choices}
-
-
-def generate_request(**fields: Any) -> dict[str, Any]:
-    """What a render service makes."""
-    return {
-        "request_id": "chatcmpl-1",
-        "token_ids": PROMPT,
-        "sampling_params": {"max_tokens": 100, "temperature": 0.5},
-        "model": "m",
-        **fields,
-    }
 
 
 def text_of(events: Sequence[dict[str, Any]], index: int = 0) -> str:

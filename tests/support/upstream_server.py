@@ -1,0 +1,188 @@
+"""A generate server and a render service that answer as a test says, and break as it says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from examples.generate_server import HttpServer, Request, Response
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Sequence
+
+__all__ = [
+    "DONE",
+    "GENERATE",
+    "RENDER_CHAT",
+    "RENDER_COMPLETIONS",
+    "Part",
+    "ReceivedRequest",
+    "Reply",
+    "UpstreamServer",
+    "answer",
+    "break_off",
+    "hang",
+    "meet",
+    "pause",
+    "sse",
+    "stream",
+    "wait_until",
+]
+
+GENERATE: Final = "/inference/v1/generate"
+RENDER_CHAT: Final = "/v1/chat/completions/render"
+RENDER_COMPLETIONS: Final = "/v1/completions/render"
+DONE: Final = b"data: [DONE]\n\n"
+
+Step = Callable[[], Awaitable[None]]
+"""Something that happens before the server goes on."""
+Part = bytes | Step
+
+
+async def hang() -> None:
+    """Send nothing more, until the client disconnects."""
+    await asyncio.Event().wait()
+
+
+async def break_off() -> None:
+    """Lose the connection."""
+    await asyncio.sleep(0.02)  # what was sent arrives before
+    raise ConnectionAbortedError
+
+
+def pause(seconds: float) -> Step:
+    """Send nothing for some time."""
+    return lambda: asyncio.sleep(seconds)
+
+
+def meet(count: int) -> Step:
+    """Send nothing more until this many responses have come to this part."""
+    barrier = asyncio.Barrier(count)
+
+    async def wait() -> None:
+        await barrier.wait()
+
+    return wait
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A response, in parts."""
+
+    parts: Iterable[Part]
+    status: int = 200
+    content_type: str = "text/event-stream"
+    headers: Sequence[tuple[str, str]] = ()
+    before: Sequence[Step] = ()
+    """What happens before the status is sent."""
+
+
+def stream(chunks: Iterable[object], *, done: bool = True) -> Reply:
+    """Stream chunks as a generate server does."""
+    return Reply([*map(sse, chunks), *([DONE] if done else [])])
+
+
+def answer(content: object, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> Reply:
+    """Answer with JSON."""
+    return Reply([json.dumps(content).encode()], status, "application/json", headers)
+
+
+def sse(content: object) -> bytes:
+    """Write a server-sent event."""
+    return b"data: %b\n\n" % json.dumps(content).encode()
+
+
+@dataclass
+class ReceivedRequest:
+    """A request that the server received, and what became of the response."""
+
+    request: Request
+    sent: int = 0
+    """Bytes of the response's body that the connection has taken."""
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    """Set when the client disconnects before the end of the response."""
+
+    @property
+    def path(self) -> str:
+        """The path."""
+        return self.request.path
+
+    @property
+    def headers(self) -> Any:
+        """The headers; names are in lower case."""
+        return self.request.headers
+
+    @property
+    def content(self) -> bytes:
+        """The body."""
+        return self.request.content
+
+    @property
+    def body(self) -> Any:
+        """The JSON body."""
+        return self.request.body
+
+
+class UpstreamServer(HttpServer):
+    """Answers requests with what `respond` returns, and remembers them."""
+
+    def __init__(self) -> None:
+        super().__init__(self._reply)
+        # With small buffers, a test sees how much the relay reads ahead.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+        self.requests: list[ReceivedRequest] = []
+        self.respond: Callable[[ReceivedRequest], Reply] = lambda _: answer({}, 500)
+
+    def forget(self) -> None:
+        """Forget the requests of other tests."""
+        self.requests = []
+
+    def replies(self, *replies: Reply) -> None:
+        """Answer with these, one after the other, and then with the last."""
+        left = list(replies)
+        self.respond = lambda _: left.pop(0) if len(left) > 1 else left[0]
+
+    def wait_for(self, count: int) -> list[ReceivedRequest]:
+        """Wait until the server has received this many requests, and return them."""
+        wait_until(lambda: len(self.requests) >= count)
+        return self.requests
+
+    async def _reply(self, request: Request) -> Response:
+        received = ReceivedRequest(request)
+        reply = self.respond(received)
+        self.requests.append(received)
+        try:
+            for step in reply.before:
+                await step()
+        except asyncio.CancelledError:
+            received.cancelled.set()
+            raise
+        headers = (("content-type", reply.content_type), *reply.headers)
+        return Response(_send(reply, received), reply.status, headers)
+
+
+async def _send(reply: Reply, received: ReceivedRequest) -> AsyncGenerator[bytes, None]:
+    try:
+        for part in reply.parts:
+            if isinstance(part, bytes):
+                yield part
+                received.sent += len(part)
+            else:
+                await part()
+    except (asyncio.CancelledError, GeneratorExit):
+        received.cancelled.set()
+        raise
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    """Wait for something that happens in another thread."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.002)
