@@ -24,7 +24,7 @@ from tests.support.api_client import Client
 from tests.support.functions import same_logging
 from tests.support.paths import HANDLERS
 from tests.support.relay_server import RelayServer
-from tests.support.upstream_server import UpstreamServer, wait_until
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from derender.models.model import Models
     from derender.telemetry.observation import AnswerFacts, Observation, Observe
     from derender.telemetry.tally import Tally
+    from tests.support.upstream_server import UpstreamServer
 
 
 @pytest.fixture(autouse=True)

@@ -23,8 +23,8 @@ from tests.support.upstream_server import (
     meet,
     sse,
     stream,
-    wait_until,
 )
+from tests.support.waiting import wait_until
 
 from .conftest import generated
 from .test_observing import CALL, TOOLS, said

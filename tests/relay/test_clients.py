@@ -13,7 +13,8 @@ from openai.types.completion import Completion
 from tests.support.generate_protocol import chunks_of, generate_request, response_of, usage
 from tests.support.qwen3 import END, PROMPT, qwen3
 from tests.support.relay_server import CHAT, COMPLETIONS, RELAY
-from tests.support.upstream_server import GENERATE, Reply, answer, hang, sse, stream, wait_until
+from tests.support.upstream_server import GENERATE, Reply, answer, hang, sse, stream
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,8 @@ from derender.settings import Settings
 from tests.support.generate_protocol import chunks_of, generate_request
 from tests.support.qwen3 import END, qwen3
 from tests.support.relay_server import CHAT, COMPLETIONS, RELAY
-from tests.support.upstream_server import stream, wait_until
+from tests.support.upstream_server import stream
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

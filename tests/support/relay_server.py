@@ -16,7 +16,7 @@ from derender.relay import read_relay_settings
 from derender.relay.app import create_relay_app
 from derender.settings import Settings
 
-from .upstream_server import wait_until
+from .waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -6,12 +6,13 @@ import asyncio
 import json
 import socket
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from examples.generate_server import HttpServer, Request, Response
+
+from .waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -32,7 +33,6 @@ __all__ = [
     "pause",
     "sse",
     "stream",
-    "wait_until",
 ]
 
 GENERATE: Final = "/inference/v1/generate"
@@ -178,11 +178,3 @@ async def _send(reply: Reply, received: ReceivedRequest) -> AsyncGenerator[bytes
     except (asyncio.CancelledError, GeneratorExit):
         received.cancelled.set()
         raise
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    """Wait for something that happens in another thread."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.002)

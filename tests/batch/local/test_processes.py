@@ -21,7 +21,7 @@ from derender.settings import Settings
 from tests.batch.bucket import BUCKET, S3_ACCESS
 from tests.batch.inputs import chat, generated, line, lines
 from tests.layers.serving import Answer, serving
-from tests.relay.upstream import wait_until
+from tests.support.waiting import wait_until
 
 from .files import Files, open_work_folder, run
 
