@@ -30,6 +30,7 @@ from tests.support.qwen3 import PROMPT
 from tests.support.relay_server import RELAY
 from tests.support.upstream_server import UpstreamServer, stream
 from tests.support.vocabularies import manifest
+
 from .aws_metrics import AWS_METRICS
 from .cloudwatch import Reading, Search, Store, alarm_value, alarms, read_by, resources, widgets
 from .conftest import generated, relay_script

@@ -19,6 +19,7 @@ from derender.telemetry.observation import CLIENT_LEFT, OTHER
 from derender.telemetry.request_ids import REQUEST_ID
 from tests.support.api_client import CHAT
 from tests.support.qwen3 import END, qwen3
+
 from .conftest import client, generated
 
 if TYPE_CHECKING:
