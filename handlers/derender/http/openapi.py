@@ -38,17 +38,17 @@ def describe(document: dict[str, Any], operations: Sequence[Operation]) -> None:
         described = document["paths"][operation.path][operation.method.lower()]
         if operation.requests:
             examples = {name: {"value": example} for name, example in operation.examples.items()}
-            content = {"application/json": {**_json(operation.requests), "examples": examples}}
+            content = {"application/json": {**_describe_json(operation.requests), "examples": examples}}
             described["requestBody"] = {"required": True, "content": content}
         if operation.answers:
-            described["responses"]["200"]["content"] = _answers(operation)
-        error = {"application/json": _json([ErrorResponse])}
+            described["responses"]["200"]["content"] = _describe_answers(operation)
+        error = {"application/json": _describe_json([ErrorResponse])}
         for status, text in operation.errors.items():
             described["responses"][str(status.value)] = {"description": text, "content": error}
-    document.setdefault("components", {}).setdefault("schemas", {}).update(_schemas(operations))
+    document.setdefault("components", {}).setdefault("schemas", {}).update(_make_schemas(operations))
 
 
-def _schemas(operations: Iterable[Operation]) -> dict[str, Any]:
+def _make_schemas(operations: Iterable[Operation]) -> dict[str, Any]:
     models: list[tuple[type[WireModel], JsonSchemaMode]] = [(model, "serialization") for model in _REFERRED]
     for operation in operations:
         models += [(model, "validation") for model in operation.requests]
@@ -59,26 +59,26 @@ def _schemas(operations: Iterable[Operation]) -> dict[str, Any]:
     return found
 
 
-def _answers(operation: Operation) -> dict[str, Any]:
-    content = {"application/json": _json(operation.answers)}
+def _describe_answers(operation: Operation) -> dict[str, Any]:
+    content = {"application/json": _describe_json(operation.answers)}
     if operation.events:
-        content[EVENT_STREAM] = {"schema": {"anyOf": [*map(_event, operation.events), _DONE]}}
+        content[EVENT_STREAM] = {"schema": {"anyOf": [*map(_describe_event, operation.events), _DONE]}}
     return content
 
 
-def _json(models: Sequence[type[WireModel]]) -> dict[str, Any]:
-    options = [_reference(model) for model in models]
+def _describe_json(models: Sequence[type[WireModel]]) -> dict[str, Any]:
+    options = [_refer_to(model) for model in models]
     return {"schema": options[0] if len(options) == 1 else {"anyOf": options}}
 
 
-def _reference(model: type[WireModel]) -> dict[str, Any]:
+def _refer_to(model: type[WireModel]) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
-def _event(event: Event) -> dict[str, Any]:
+def _describe_event(event: Event) -> dict[str, Any]:
     """Describe an event as OpenAPI 3.2 does ("Server-Sent Event Streams")."""
     name, model = event
-    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _reference(model)}
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _refer_to(model)}
     if name == "message":
         return {"type": "object", "required": ["data"], "properties": {"data": data}}
     properties = {"data": data, "event": {"const": name}}

@@ -25,7 +25,7 @@ from .body import read_body
 from .observation import note
 from .operation import REQUEST_ERRORS, Operation
 from .responses import json_response
-from .sse import DONE, EVENT_STREAM, event
+from .sse import DONE, EVENT_STREAM, encode_event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,7 +134,7 @@ def _respond(answered: Answer, accept: str) -> Response:
         return json_response({"chunk": chunks[0], "stream_state": state})
     if EVENT_STREAM not in accept:
         return json_response({"chunks": chunks, "stream_state": state})
-    events = [*map(event, chunks), DONE if finished else event(state, _STATE)]
+    events = [*map(encode_event, chunks), DONE if finished else encode_event(state, _STATE)]
     return Response(b"".join(events), media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from derender.protocol.writing import dumps
 
-__all__ = ["DONE", "EVENT_STREAM", "KEEP_ALIVE", "STREAM_HEADERS", "event"]
+__all__ = ["DONE", "EVENT_STREAM", "KEEP_ALIVE", "STREAM_HEADERS", "encode_event"]
 
 EVENT_STREAM: Final = "text/event-stream"
 STREAM_HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -17,7 +17,7 @@ KEEP_ALIVE: Final = b": keep-alive\n\n"
 """A comment. Clients ignore it; proxies see that the connection is in use."""
 
 
-def event(content: object, name: str = "") -> bytes:
+def encode_event(content: object, name: str = "") -> bytes:
     """Encode an event.
 
     Args:

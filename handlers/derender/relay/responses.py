@@ -9,7 +9,7 @@ from anyio import move_on_after
 from starlette.responses import Response
 
 from derender.http.observation import note_fault
-from derender.http.sse import EVENT_STREAM, KEEP_ALIVE, STREAM_HEADERS, event
+from derender.http.sse import EVENT_STREAM, KEEP_ALIVE, STREAM_HEADERS, encode_event
 from derender.protocol.envelope import error_response
 from derender.telemetry.faults import client_error
 
@@ -87,7 +87,7 @@ class EventStreamResponse(Response):
             if not started:
                 raise self._fault
             note_fault(scope, self._fault)
-            for content in (*self._source.cut(), event(error_response(self._fault))):
+            for content in (*self._source.cut(), encode_event(error_response(self._fault))):
                 await _send_body(send, content)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

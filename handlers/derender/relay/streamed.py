@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from anyio import current_time, move_on_after
 
 from derender.errors import DerenderError, UpstreamLost
-from derender.http.sse import DONE, event
+from derender.http.sse import DONE, encode_event
 from derender.protocol.openai import ChatCompletionChunk, TextCompletionChunk, Usage
 from derender.telemetry.answer_facts import find_outcomes
 from derender.telemetry.faults import log_unexpected
@@ -98,7 +98,7 @@ class StreamedAnswer(Generic[ChunkT]):
             for prompt, generation in zip(prompts, self._generations, strict=True)
         )
         if self._plan.client.stream_options.include_usage:
-            await emit(event(self._generations[0].usage_chunk(self._usage())))
+            await emit(encode_event(self._generations[0].usage_chunk(self._usage())))
         await emit(DONE)
 
     def cut(self) -> list[bytes]:
@@ -106,7 +106,7 @@ class StreamedAnswer(Generic[ChunkT]):
         events: list[bytes] = []
         try:
             for generation in self._generations:
-                events += map(event, generation.cut())
+                events += map(encode_event, generation.cut())
         except Exception as error:
             log_unexpected(error)  # the client learns of the first fault
         return events
@@ -191,7 +191,7 @@ class StreamedAnswer(Generic[ChunkT]):
             for chunk in chunks:
                 self._outcomes.update(find_outcomes(parsers.markers, chunk, choices, first_choice=first))
         if chunks:
-            await emit(b"".join(map(event, chunks)))
+            await emit(b"".join(map(encode_event, chunks)))
 
     def _usage(self) -> Usage:
         first, *others = (generation.usage() for generation in self._generations)

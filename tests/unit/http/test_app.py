@@ -13,7 +13,7 @@ from fastapi import Request, Response
 from derender import __version__
 from derender.http.app import create_app
 from derender.http.operation import Operation
-from derender.http.sse import event
+from derender.http.sse import encode_event
 from derender.models.model import Models
 from derender.telemetry.observation import OTHER
 from tests.support.api_client import CHAT, COMPLETIONS, Client, generated
@@ -108,5 +108,5 @@ def test_several_chunks_are_events_if_the_client_accepts_them(client: Client, pa
 
 
 def test_events_have_a_type_unless_they_are_messages() -> None:
-    assert event({"a": 1}) == b'data: {"a":1}\n\n'
-    assert event({"a": 1}, "state") == b'event: state\ndata: {"a":1}\n\n'
+    assert encode_event({"a": 1}) == b'data: {"a":1}\n\n'
+    assert encode_event({"a": 1}, "state") == b'event: state\ndata: {"a":1}\n\n'
