@@ -48,8 +48,8 @@ EXAMPLE: Final = {
     "chat_request": {"messages": [{"role": "user", "content": "Say hello"}]},
 }
 NO_ENGINE: Final = (
-    "No container engine answers, and `sam local` runs functions in containers. Start Docker or Finch, or set "
-    "DOCKER_HOST to the socket of Podman: infra/LOCAL.md says how."
+    "No container engine answers, but `sam local` runs functions in containers. Start Docker or Finch, or set "
+    "DOCKER_HOST to the socket of Podman, as docs/local.md describes."
 )
 SERVED: Final = "served.yaml"
 """Name of the templates that are served."""
@@ -182,7 +182,7 @@ def send_example(url: str, console: Console) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        description="Serve the application under sam local start-api.", allow_abbrev=False
+        description="Serve the application with sam local start-api.", allow_abbrev=False
     )
     parser.add_argument("--built", action="store_true", help="serve the earlier build")
     parser.add_argument("--once", action="store_true", help="stop after the example")

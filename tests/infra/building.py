@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from fetch import held
+from tests.support.environment import inherited
+from tests.support.paths import CACHE
 
 from .stack import REGION, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["built", "run", "runtime_python", "sam", "wheels"]
+__all__ = ["ARCHITECTURE", "built", "run", "runtime_python", "sam", "wheels"]
 
-CACHE: Final = ROOT / ".cache"
 SOURCES: Final = (
     "template.yaml",
     "samconfig.toml",
@@ -35,22 +36,18 @@ SOURCES: Final = (
     "handlers",
     "layers/tokenizer",
 )
+ARCHITECTURE: Final = "arm64" if platform.machine() in ("arm64", "aarch64") else "x86_64"
 STALE_SECONDS: Final = 3600
 """Age at which a build of other sources is deleted."""
-OF_MAKE: Final = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS")
-"""Variables that `make test` would pass to a make in a test."""
 
 
 def run(*command: str | Path, environment: Mapping[str, str] | None = None, folder: str | Path = ROOT) -> str:
     """Run a command in a folder of the project, without AWS credentials, and return its output."""
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith("AWS_") and name not in OF_MAKE
-    }
     settings = {"AWS_DEFAULT_REGION": REGION, "SAM_CLI_TELEMETRY": "0", "PYTHON": sys.executable}
     done = subprocess.run(
         command,
         cwd=ROOT / folder,
-        env={**inherited, **settings, **(environment or {})},
+        env={**inherited(), **settings, **(environment or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -68,9 +65,10 @@ def sam(*arguments: str | Path, environment: Mapping[str, str] | None = None) ->
 
 
 def built() -> Path:
-    """Return the folder of a `sam build`."""
+    """Return the folder of a `sam build` for this machine's processor."""
     files = [path for pattern in SOURCES for path in _files(pattern)]
-    return _kept("builds", files, lambda folder: sam("build", "--build-dir", folder))
+    architecture = ("--parameter-overrides", f"Architecture={ARCHITECTURE}")
+    return _kept("builds", files, lambda folder: sam("build", "--build-dir", folder, *architecture))
 
 
 def wheels(architecture: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import socket
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from packaging.utils import canonicalize_name
 from tests.support.api_client import CHAT
 from tests.support.lambda_emulator import Runtime, http_event
 
-from .building import built, run, runtime_python, wheels
+from .building import ARCHITECTURE, built, run, runtime_python, wheels
 from .parameters import API_KEY, FUNCTION_URL, REST_API
 from .stack import INFRA, ROOT, TEMPLATE, read, stack
 
@@ -52,16 +51,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
     if python := runtime_python():
         return Package(built() / API, built() / "TokenizerLayer" / "tokenizer", python)
     function, layer = tmp_path_factory.mktemp("function"), tmp_path_factory.mktemp("layer")
-    architecture = next(name for name, (machine, _) in MACHINES.items() if machine == platform.machine())
-    target = (f"ARTIFACTS_DIR={function}", f"ARCHITECTURE={architecture}")
-    run(
-        "make",
-        "-C",
-        "handlers",
-        "build-ApiFunction",
-        f"PYTHON_VERSION={platform.python_version()[:4]}",
-        *target,
-    )
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    settings = (f"ARTIFACTS_DIR={function}", f"ARCHITECTURE={ARCHITECTURE}", f"PYTHON_VERSION={version}")
+    run("make", "-C", "handlers", "build-ApiFunction", *settings)
     run("make", "-C", "layers/tokenizer", "build-TokenizerLayer", f"ARTIFACTS_DIR={layer}")
     return Package(function, layer / "tokenizer", Path(sys.executable))
 
@@ -73,7 +65,7 @@ def test_the_package_has_the_handlers_and_their_libraries() -> None:
     for name in (*handlers, "derender/http/app.py", "fastapi/__init__.py", "mangum/__init__.py"):
         assert (folder / name).is_file(), name
     extensions = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.so")}
-    machine, number = MACHINES["x86_64"]
+    machine, number = MACHINES[ARCHITECTURE]
     assert {
         f"msgspec/_core.cpython-313-{machine}-linux-gnu.so",
         f"orjson/orjson.cpython-313-{machine}-linux-gnu.so",
@@ -84,13 +76,14 @@ def test_the_package_has_the_handlers_and_their_libraries() -> None:
         assert int.from_bytes(path.read_bytes()[18:20], "little") == number, path
 
 
-def test_the_wheels_for_arm64_are_for_arm64() -> None:
-    names = wheels("arm64")
+def test_the_wheels_for_the_other_processor_are_for_it() -> None:
+    (other,) = MACHINES.keys() - {ARCHITECTURE}
+    names = wheels(other)
     requirements = (ROOT / "handlers" / "requirements.txt").read_text(encoding="utf-8")
     assert len(names) == requirements.count("==")
     compiled = [name for name in names if not name.endswith("-none-any.whl")]
     assert len(compiled) >= 5
-    assert all(name.endswith("_aarch64.whl") for name in compiled), compiled
+    assert all(name.endswith(f"_{MACHINES[other][0]}.whl") for name in compiled), compiled
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,18 @@ def test_each_parameter_is_described_and_in_one_group() -> None:
     assert all(len(each["Description"]) >= 15 and "Default" in each for each in PARAMETERS.values())
 
 
+def test_the_documentation_lists_each_parameter_with_its_default() -> None:
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    table = re.search(r"^\| parameter \|.*?\n\n", page, re.MULTILINE | re.DOTALL)
+    assert table
+    listed = {
+        name: default.strip("` ")
+        for names, default in re.findall(r"^\| (`.*?) \| (.*?) ?\|", table[0], re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    assert listed == {name: str(each["Default"]) for name, each in PARAMETERS.items()}
+
+
 def test_secrets_are_not_echoed() -> None:
     hidden = {name for name, parameter in PARAMETERS.items() if parameter.get("NoEcho")}
     assert hidden == {"ApiKeyDigests", "RenderUrl", "StateKey", "Upstreams"}

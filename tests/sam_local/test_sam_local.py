@@ -1,4 +1,4 @@
-"""The built application under `sam local`: `make sam-local` in a real container, and requests through it."""
+"""`make sam-local` in a real container: the built application answers requests through `sam local`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import gzip
 import json
 import os
 import re
+import runpy
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +21,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import pytest
 
+from tests.support.environment import inherited
+
+from ..infra.building import ARCHITECTURE, built
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -26,7 +32,7 @@ ROOT: Final = Path(__file__).parents[2]
 SCRIPT: Final = ROOT / "examples" / "sam_local.py"
 SAM: Final = Path(sys.executable).with_name("sam")
 FLAGS: Final = shlex.split(os.environ.get("SAM_LOCAL_FLAGS", ""))
-"""What `sam local` needs here, as for `make sam-local`."""
+"""Flags that `sam local` needs on this machine."""
 CHAT: Final = "/v1/chat/completions/derender"
 COMPLETIONS: Final = "/v1/completions/derender"
 HELLO_WORLD: Final = [9707, 11, 1879, 0]
@@ -36,18 +42,18 @@ from samcli.local.docker.container_client_factory import ContainerClientFactory
 for container in ContainerClientFactory.create_client().containers.list(all=True):
     print(container.id)
 """
-"""Prints the ids of all containers of the engine that SAM finds."""
+"""Prints the ids of all containers of the engine."""
 NO_ENGINE: Final = "No container engine answers"
 START_SECONDS: Final = 300
 STOP_SECONDS: Final = 60
 
 
 class Answer(NamedTuple):
-    """What was answered over HTTP."""
+    """An HTTP response."""
 
     status: int
     headers: Mapping[str, str]
-    """By their names in lower case."""
+    """Name in lower case → value."""
     content: bytes
 
     @property
@@ -56,10 +62,10 @@ class Answer(NamedTuple):
 
 
 class Application:
-    """What `make sam-local` serves; a context manager.
+    """An application that `make sam-local` serves; a context manager.
 
     Args:
-        build: Folder that it is built into.
+        build: Folder of the build.
         flags: More flags of examples/sam_local.py.
     """
 
@@ -67,7 +73,7 @@ class Application:
         self.build = build
         self._port = unused_port()
         given = shlex.join(["--port", str(self._port), "--build-dir", str(build), *flags, *FLAGS])
-        # The environment that the tests run in is made already, and may be in use.
+        # The environment of the tests exists, and may be in use.
         self._command = ["make", "--assume-old=setup", "sam-local", f"BIN={Path(sys.executable).parent}"]
         self._command.append(f"SAM_LOCAL_FLAGS={given}")
         self._lines: list[str] = []
@@ -106,7 +112,7 @@ class Application:
             self._lines.append(line)
             if line.startswith("Serving on "):
                 self._serves.set()
-        self._serves.set()  # or never: it has ended
+        self._serves.set()  # or the process has ended
 
     @property
     def url(self) -> str:
@@ -114,11 +120,11 @@ class Application:
 
     @property
     def output(self) -> str:
-        """What it has printed so far."""
+        """Its output so far."""
         return "".join(self._lines)
 
     def request(self, method: str, path: str, content: bytes | None = None, **headers: str) -> Answer:
-        """Send a request; `accept_encoding` is the header Accept-Encoding."""
+        """Send a request. Headers have underscores in their names: `accept_encoding`."""
         connection = HTTPConnection("127.0.0.1", self._port, timeout=60)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         try:
@@ -138,13 +144,10 @@ class Application:
 
 
 def environment() -> dict[str, str]:
-    """This process's, without AWS credentials and what a `make` around it says to those within."""
-    of_make = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "SAM_LOCAL_FLAGS")
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name not in of_make and not name.startswith(("AWS_", "DERENDER_"))
-    } | {"SAM_CLI_TELEMETRY": "0"}
+    """Return the user's environment, in which the container engine is."""
+    return {name: value for name, value in inherited().items() if name != "SAM_LOCAL_FLAGS"} | {
+        "SAM_CLI_TELEMETRY": "0"
+    }
 
 
 def unused_port() -> int:
@@ -154,23 +157,56 @@ def unused_port() -> int:
 
 
 def generated(token_ids: list[int]) -> dict[str, Any]:
-    """A request to derender one choice of a chat."""
+    """Return a request to derender one choice of a chat."""
     choice = {"index": 0, "token_ids": token_ids, "finish_reason": "stop"}
     return {"generate_response": {"request_id": "chatcmpl-1", "choices": [choice]}, "chat_request": {}}
 
 
 @pytest.fixture(scope="module")
 def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
-    application = Application(tmp_path_factory.mktemp("sam-local") / "build")
+    build = tmp_path_factory.mktemp("sam-local") / "build"
+    shutil.copytree(built(), build, copy_function=os.link)
+    application = Application(build, "--built")
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(application)
         except RuntimeError:
-            # What is not tried in CI is not known to work.
+            # CI must not skip these tests.
             if NO_ENGINE not in application.output or os.environ.get("CI"):
                 raise
             pytest.skip("no container engine answers")
         yield application
+
+
+def test_the_build_is_for_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The other tests serve a build that is made in the same way and kept until a source changes."""
+    commands: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: commands.append(command))
+    sam_local = runpy.run_path(str(SCRIPT))
+    sam_local["build"](tmp_path)
+    override = f"Architecture={ARCHITECTURE}"
+    assert commands == [[str(SAM), "build", "--build-dir", str(tmp_path), "--parameter-overrides", override]]
+
+
+@pytest.mark.parametrize("flags", [[], ["--built"]])
+def test_it_builds_unless_told_not_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: list[str]
+) -> None:
+    script = runpy.run_path(str(SCRIPT))["main"].__globals__
+    builds: list[Path] = []
+    for name, stand_in in (
+        ("has_engine", lambda: True),
+        ("build", builds.append),
+        ("write_served_templates", lambda folder: folder),
+        ("serve", lambda *_: contextlib.nullcontext()),
+        ("send_example", lambda *_: None),
+    ):
+        monkeypatch.setitem(script, name, stand_in)
+    arguments = ["--once", "--port", str(unused_port()), "--build-dir", str(tmp_path), *flags]
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert script["main"]() == 0
+    assert builds == ([] if flags else [tmp_path])
 
 
 def test_the_example_is_shown_and_derendered(application: Application) -> None:
@@ -206,7 +242,7 @@ def test_a_gzipped_request_is_read(application: Application) -> None:
 
 
 @pytest.mark.parametrize("accepted", ["gzip, deflate, br", "identity"])
-def test_a_large_answer_is_gzipped_for_who_accepts_it(application: Application, accepted: str) -> None:
+def test_a_large_answer_is_gzipped_if_the_client_accepts_it(application: Application, accepted: str) -> None:
     answer = application.post(CHAT, generated([*HELLO_WORLD * 2000, END]), accept_encoding=accepted)
     assert answer.status == 200
     gzipped = accepted.startswith("gzip")
@@ -223,7 +259,7 @@ def test_a_large_answer_is_gzipped_for_who_accepts_it(application: Application, 
         ("/v1/nothing", {}, 404, "NotFoundError", None),
     ],
 )
-def test_what_is_wrong_is_said_in_the_error_envelope(
+def test_errors_use_the_envelope(
     application: Application, path: str, body: object, status: int, kind: str, param: str | None
 ) -> None:
     answer = application.post(path, body)
@@ -243,7 +279,7 @@ def test_health(application: Application) -> None:
     assert (answer.status, answer.content) == (200, b"")
 
 
-def test_a_stream_goes_on_from_its_state(application: Application) -> None:
+def test_a_stream_continues_from_its_state(application: Application) -> None:
     state, content, reasons = None, "", []
     for token_ids, finish in ((HELLO_WORLD[:2], None), (HELLO_WORLD[2:], None), ([END], "stop")):
         choice = {"index": 0, "token_ids": token_ids, "finish_reason": finish}
@@ -291,11 +327,11 @@ def test_the_batch_function_names_what_is_wrong_with_a_job(application: Applicat
     )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
-    assert (answer["errorType"], answer["errorMessage"]) == ("BatchError", "input: s3://bucket/key is needed")
+    assert (answer["errorType"], answer["errorMessage"]) == ("BatchError", "input must be s3://bucket/key")
 
 
 def run(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run the example in a process of its own."""
+    """Run the script in a process of its own."""
     return subprocess.run(
         [sys.executable, SCRIPT, *arguments],
         env={**environment(), **variables},
@@ -307,7 +343,7 @@ def run(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess
 
 
 def containers(output: str) -> set[str]:
-    """Those that `sam local` has said it made and that are still there."""
+    """Return the containers that `sam local` named and that still exist."""
     made = set(re.findall("SAM_CONTAINER_ID: ([0-9a-f]{64})", output))
     assert made
     listed = subprocess.run([sys.executable, "-c", LIST], env=environment(), capture_output=True, check=True)
@@ -321,7 +357,7 @@ def test_ctrl_c_leaves_no_container(application: Application) -> None:
     assert not containers(served.output)
 
 
-def test_it_ends_after_the_example_where_that_is_wanted(application: Application) -> None:
+def test_once_stops_after_the_example(application: Application) -> None:
     done = run("--once", "--built", "--port", str(unused_port()), "--build-dir", application.build, *FLAGS)
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"content": "Hello, world!"' in done.stdout
@@ -329,7 +365,7 @@ def test_it_ends_after_the_example_where_that_is_wanted(application: Application
 
 
 @pytest.mark.usefixtures("application")
-def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+def test_a_taken_port_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = run("--port", str(taken.getsockname()[1]), "--build-dir", tmp_path / "build")
     assert done.returncode == 1
@@ -337,9 +373,9 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "build").exists()
 
 
-def test_without_an_engine_it_says_what_is_needed(tmp_path: Path) -> None:
+def test_without_an_engine_it_names_what_is_needed(tmp_path: Path) -> None:
     done = run("--build-dir", tmp_path / "build", DOCKER_HOST=f"unix://{tmp_path / 'none.sock'}")
     assert done.returncode == 1
     assert NO_ENGINE in done.stdout
-    assert "infra/LOCAL.md" in done.stdout
+    assert "docs/local.md" in done.stdout
     assert not (tmp_path / "build").exists()
