@@ -46,7 +46,7 @@ def isolate() -> None:
     (CACHE / "home").mkdir(parents=True, exist_ok=True)
     time.tzset()
     with suppress(locale.Error):  # a system without it has UTF-8 everywhere
-        locale.setlocale(locale.LC_ALL, OWN["LANG"])
+        locale.setlocale(locale.LC_CTYPE, OWN["LANG"])
     os.umask(0o022)
     # A shell starts background jobs with SIGINT ignored, and ignored signals are inherited.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -58,8 +58,8 @@ def isolate() -> None:
 def inherited() -> dict[str, str]:
     """Return the environment that the tests were started with, for commands that download.
 
-    They need the user's proxies, mirrors and caches. AWS and derender variables are left out.
+    They need the user's proxies, mirrors and caches, but not the user's language, AWS account or settings.
     """
     environment: dict[str, str] = json.loads(os.environ[_INHERITED])
-    own = re.compile("AWS_.*|DERENDER_.*|MAKE.*|MFLAGS")
+    own = re.compile("AWS_.*|DERENDER_.*|LANG.*|LC_.*|MAKE.*|MFLAGS")
     return {name: value for name, value in environment.items() if not own.fullmatch(name)}
