@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from derender.decoding.detokenizer import DetokenizerState, detokenize, held_text
+from derender.decoding.detokenizer import DetokenizerState, detokenize, pending_text
 from derender.vocabulary import Vocabulary, load
 from layer_compiler import BuildError, build
 
@@ -34,4 +34,4 @@ def refused(folder: Path) -> str:
 def text_of(vocabulary: Vocabulary, ids: Sequence[int], *, skip: bool = True) -> str:
     """A whole output's text, with what it ends inside of."""
     text, state = detokenize(vocabulary, DetokenizerState(), ids, skip_special_tokens=skip)
-    return text + held_text(state)
+    return text + pending_text(state)

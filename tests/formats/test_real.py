@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import mistral_common
 import pytest
 
-from derender.decoding.detokenizer import DetokenizerState, detokenize, held_text, start
+from derender.decoding.detokenizer import DetokenizerState, detokenize, pending_text, start
 from derender.vocabulary import VocabularyError, load
 from fetch import fetch
 from layer_compiler import build
@@ -64,7 +64,7 @@ class Real:
     def text(self, ids: list[int]) -> str:
         """A whole output."""
         text, state = detokenize(self.vocabulary, DetokenizerState(), ids)
-        return text + held_text(state)
+        return text + pending_text(state)
 
 
 @pytest.fixture(scope="session")

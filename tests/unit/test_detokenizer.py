@@ -495,7 +495,7 @@ def test_the_library_shows_a_replacement_character_that_the_model_wrote() -> Non
     tokenizer = word_piece_tokenizer(extra=("\ufffd",))
     ids = [id_of(tokenizer, "hello"), id_of(tokenizer, "\ufffd")]
     text, state = detokenize(library(tokenizer, special_token_ids=(0, 1)), DetokenizerState(), ids)
-    assert (text, state.unread) == ("hello \ufffd", 0)
+    assert (text, state.pending_ids) == ("hello \ufffd", 0)
 
 
 RUNS: Final = st.lists(

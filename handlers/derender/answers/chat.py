@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from derender.logprobs.entries import read_columns
+from derender.logprobs.entries import read_entries
 from derender.protocol.limits import check_prompt_token_ids, check_response
 from derender.protocol.openai import (
     CallingMessage,
@@ -75,7 +75,7 @@ def chat_completion(
     client, messages = options
     check_response("generate_response", response, model.limits)
     check_prompt_token_ids("prompt_token_ids", prompt.token_ids, model.limits)
-    columns = read_columns(
+    entries = read_entries(
         "generate_response", response.choices, client.candidates, model.limits.vocabulary_size
     )
 
@@ -83,14 +83,14 @@ def chat_completion(
     prompt_token_ids = resolve_prompt(prompt.token_ids, response)
     decoded = decode_choices(decoder, response, prompt_token_ids)
     choices: list[ChatChoice] = []
-    for choice, entries in zip(decoded, columns, strict=True):
+    for choice, logprobs in zip(decoded, entries, strict=True):
         generated = choice.generated
         message = _message(messages, choice, prompt_token_ids, response.request_id)
         choices.append(
             ChatChoice(
                 index=generated.index,
                 message=message,
-                logprobs=model.logprobs.chat(entries)
+                logprobs=model.logprobs.write_chat(logprobs)
                 if generated.logprobs and not messages.hides_tokens
                 else None,
                 finish_reason=messages.finish_reason(
@@ -110,7 +110,7 @@ def chat_completion(
         model=name,
         choices=choices,
         usage=usage(prompt.tokens, [response]),
-        prompt_logprobs=model.logprobs.prompt(response.prompt_logprobs),
+        prompt_logprobs=model.logprobs.write_prompt(response.prompt_logprobs),
         prompt_token_ids=response.prompt_token_ids if client.return_token_ids else None,
         kv_transfer_params=response.kv_transfer_params,
         ec_transfer_params=response.ec_transfer_params,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from derender.errors import BadRequest, InvalidRequest
-from derender.logprobs.entries import read_columns
+from derender.logprobs.entries import read_entries
 from derender.protocol.derender import CompletionRequest
 from derender.protocol.limits import (
     check_client_request,
@@ -87,21 +87,21 @@ def text_completion(
         check_prompt_token_ids(f"prompt_token_ids.{place}", prompt.token_ids, model.limits)
     for path, response in zip(paths, responses, strict=True):
         check_repeated(path, response, return_token_ids=client.return_token_ids)
-    columns = [
-        read_columns(path, response.choices, client.candidates, model.limits.vocabulary_size)
+    entries = [
+        read_entries(path, response.choices, client.candidates, model.limits.vocabulary_size)
         for path, response in zip(paths, responses, strict=True)
     ]
 
     decoder = output_decoder(model.vocabulary, client, None, stops_reported=stops_reported)
     choices: list[CompletionChoice] = []
-    for response, prompt, each in zip(responses, prompts, columns, strict=True):
-        prompt_logprobs = model.logprobs.prompt(response.prompt_logprobs)
+    for response, prompt, each in zip(responses, prompts, entries, strict=True):
+        prompt_logprobs = model.logprobs.write_prompt(response.prompt_logprobs)
         decoded = decode_choices(decoder, response, resolve_prompt(prompt.token_ids, response))
         choices += [
             CompletionChoice(
                 index=len(choices) + place,
                 text=choice.text,
-                logprobs=choice.generated.logprobs and model.logprobs.completion(entries),
+                logprobs=choice.generated.logprobs and model.logprobs.write_completion(logprobs),
                 finish_reason=choice.finish_reason,
                 stop_reason=choice.stop_reason,
                 token_ids=choice.generated.token_ids if client.return_token_ids else None,
@@ -110,7 +110,7 @@ def text_completion(
                 routed_experts=choice.generated.routed_experts,
                 weight_versions=choice.generated.weight_versions,
             )
-            for place, (choice, entries) in enumerate(zip(decoded, each, strict=True))
+            for place, (choice, logprobs) in enumerate(zip(decoded, each, strict=True))
         ]
     return TextCompletion(
         id=responses[0].request_id,

@@ -1,4 +1,4 @@
-"""Token ids → text: the detokenizer, and where a stop token or stop string ends an output.
+"""Decoding: token ids become text, up to the stop token or stop string that ended the output.
 
-Pure: no HTTP, no settings, no clock.
+Pure: imports `vocabulary`, but no HTTP, no settings and no clock.
 """

@@ -1,13 +1,12 @@
-r"""Token ids → text, in pieces.
+r"""Turn token ids into text, piece by piece.
 
-    detokenize(vocabulary, state, token_ids, …) → (text, state)
+    text, state = detokenize(vocabulary, state, token_ids, …)
 
-The state is a value: what is held back, and whether the text has begun. A whole output is one piece; any split
-of the same ids gives the same text.
+The state is a value. A complete output is one piece, and any split of the same ids gives the same text.
 
-Text is given up to the last token that ends a character. What follows it, the tokens of a character that is not
-complete, is held until the next tokens say what it is; a generation that was cut there never shows it. A token
-is held whole: of " \xe2\x88", a space and the beginning of "∞", the space waits too.
+Text comes up to the last token that ends a character. The tokens after it are held until the next ones
+complete the character, and a generation that is cut there never shows them. A token is held whole: if its
+bytes are " \xe2\x88", a space and the beginning of "∞", the space waits, too.
 """
 
 from __future__ import annotations
@@ -22,52 +21,53 @@ from msgspec.structs import replace
 
 from derender.vocabulary import MAX_SIZE, catch_panics
 
+from .utf8 import REPLACEMENT, continues, decode_valid, ends_character
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from derender.vocabulary import Rule, Vocabulary
 
-__all__ = ["DetokenizerState", "decode", "detokenize", "ends_character", "held_text", "start"]
+__all__ = ["DetokenizerState", "detokenize", "pending_text", "start", "token_text"]
 
-REPLACEMENT: Final = "\ufffd"
 _PROMPT_TAIL: Final = 8
-"""Ids of the prompt that decide what the first output bytes continue. A character has at most four bytes."""
-_LIBRARY_WINDOW: Final = 8
-"""Ids that the `tokenizers` library sees before a new one, for decoders that look at the neighbours."""
-_LIBRARY_HELD: Final = 32
-"""Most ids that are held for it; a character is never in so many."""
-_MOST_HELD: Final = 256
-"""Most bytes that are held. More that end no character are none: the longest tokens have half as many."""
+"""Number of prompt ids that are read for a character they may begin. A character has at most four bytes."""
+_LIBRARY_CONTEXT: Final = 8
+"""Number of ids that the `tokenizers` library sees before a new one: some decoders look at the neighbours."""
+_MAX_LIBRARY_PENDING: Final = 32
+"""Maximum number of ids held for the `tokenizers` library. No character has so many."""
+_MAX_PENDING: Final = 256
+"""Maximum number of bytes held, twice the longest token's. More bytes that end no character never will."""
 
 _TokenId = Annotated[int, Meta(ge=0, lt=MAX_SIZE)]
 
 
 class DetokenizerState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What decoding carries from one piece of an output to the next."""
+    """The state of decoding between two pieces of an output."""
 
     text_started: bool = False
-    """Whether anything came before (byte-fallback): a new text may lose its first space."""
-    begun: Annotated[bytes, Meta(max_length=3)] = b""
-    """The bytes of a character that the prompt began. Shown only if the output completes it."""
-    pending: Annotated[bytes, Meta(max_length=_MOST_HELD)] = b""
-    """The bytes of the tokens that are held."""
-    window: Annotated[tuple[_TokenId, ...], Meta(max_length=_LIBRARY_WINDOW + _LIBRARY_HELD)] = ()
+    """Whether there was text before (rule "byte-fallback"): the first space of a new text may be dropped."""
+    prompt_bytes: Annotated[bytes, Meta(max_length=3)] = b""
+    """Bytes of a character that the prompt begins. They are shown only if the output completes it."""
+    pending: Annotated[bytes, Meta(max_length=_MAX_PENDING)] = b""
+    """Bytes of the tokens that are held."""
+    window: Annotated[tuple[_TokenId, ...], Meta(max_length=_LIBRARY_CONTEXT + _MAX_LIBRARY_PENDING)] = ()
     """The last ids (rule "tokenizers"), for decoders that look at the neighbours."""
-    unread: Annotated[int, Meta(ge=0, lt=_LIBRARY_HELD)] = 0
-    """How many of the window's last ids are held."""
-    begun_ids: Annotated[int, Meta(ge=0, le=_PROMPT_TAIL)] = 0
-    """How many ids before those began a character in the prompt."""
+    pending_ids: Annotated[int, Meta(ge=0, lt=_MAX_LIBRARY_PENDING)] = 0
+    """Number of ids at the end of the window that are held."""
+    prompt_ids: Annotated[int, Meta(ge=0, le=_PROMPT_TAIL)] = 0
+    """Number of ids before those that begin a character in the prompt."""
 
 
 def start(
     vocabulary: Vocabulary, prompt_token_ids: Sequence[int] | None, *, skip_special_tokens: bool = True
 ) -> DetokenizerState:
-    """The state after a prompt, so that decoding continues it (protocol/README.md, "Detokenization").
+    """Return the state after a prompt, so that decoding continues it (protocol/README.md, "Detokenization").
 
     Args:
-        vocabulary: The model's.
-        prompt_token_ids: The prompt, or a suffix of it; none starts a new text.
-        skip_special_tokens: As for the output.
+        vocabulary: The model's vocabulary.
+        prompt_token_ids: The prompt or a suffix of it. Without one, a new text starts.
+        skip_special_tokens: Whether to leave special tokens out, as in the output.
     """
     if not prompt_token_ids:
         return DetokenizerState()
@@ -77,7 +77,9 @@ def start(
     state = DetokenizerState(text_started=next(visible, None) is not None)
     _, state = _RULES[vocabulary.manifest.rule](vocabulary, state, tail, False)
     _, begins = codecs.utf_8_decode(state.pending, "replace", False)
-    return replace(state, begun=state.pending[begins:], pending=b"", unread=0, begun_ids=state.unread)
+    return replace(
+        state, prompt_bytes=state.pending[begins:], pending=b"", pending_ids=0, prompt_ids=state.pending_ids
+    )
 
 
 def detokenize(
@@ -87,26 +89,32 @@ def detokenize(
     *,
     skip_special_tokens: bool = True,
 ) -> tuple[str, DetokenizerState]:
-    """The text that ids add to an output, and the state after them.
+    """Decode the next ids of an output.
 
     Args:
-        vocabulary: The model's; every id is below `vocabulary.manifest.size`.
-        state: What came before.
-        token_ids: The ids, in order.
-        skip_special_tokens: Leave special tokens out of the text.
+        vocabulary: The model's vocabulary.
+        state: The state after the ids before.
+        token_ids: The ids, each below `vocabulary.manifest.size`.
+        skip_special_tokens: Whether to leave special tokens out of the text.
+
+    Returns:
+        The text that the ids add, and the state after them.
+
+    Raises:
+        TokenizersError: The `tokenizers` library panicked.
     """
     if not token_ids:
         return "", state
     return _RULES[vocabulary.manifest.rule](vocabulary, state, token_ids, skip_special_tokens)
 
 
-def held_text(state: DetokenizerState) -> str:
-    """What is held, as an output that ends there would show it."""
-    return (state.begun + state.pending).decode(errors="replace")
+def pending_text(state: DetokenizerState) -> str:
+    """Return the text of what is held, for an output that ends here and shows it."""
+    return (state.prompt_bytes + state.pending).decode(errors="replace")
 
 
-def decode(vocabulary: Vocabulary, token_ids: Sequence[int]) -> str:
-    """The text of a few ids alone, in any context: nothing withheld, stripped or skipped."""
+def token_text(vocabulary: Vocabulary, token_ids: Sequence[int]) -> str:
+    """Decode a few ids without context: nothing is held, stripped or skipped."""
     data = b"".join(map(vocabulary.pieces.__getitem__, token_ids))
     if vocabulary.byte_tokens:
         try:
@@ -116,45 +124,30 @@ def decode(vocabulary: Vocabulary, token_ids: Sequence[int]) -> str:
     return data.decode(errors="replace")
 
 
-def ends_character(data: bytes) -> bool:
-    """Whether bytes end with a complete character, or are none."""
-    for length in range(1, min(4, len(data)) + 1):
-        first = data[-length]
-        if first < 0x80:
-            return length == 1
-        if first >= 0xC0:
-            try:
-                data[-length:].decode()
-            except UnicodeDecodeError:
-                return False
-            return True
-    return not data
-
-
 def _byte_level(
     vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int], skip_special_tokens: bool
 ) -> tuple[str, DetokenizerState]:
     pieces = vocabulary.visible_pieces if skip_special_tokens else vocabulary.pieces
     data = state.pending + b"".join(map(pieces.__getitem__, token_ids))
-    begun = state.begun if state.begun and _continues(state.begun, data) else b""
+    begun = state.prompt_bytes if state.prompt_bytes and continues(state.prompt_bytes, data) else b""
     data = begun + data
-    end, text, held = len(data), "", state.pending
+    end, text, pending = len(data), "", state.pending
     for place in range(len(token_ids), 0, -1):
         if ends_character(data[max(end - 4, 0) : end]):
-            text, begun, held = data[:end].decode(errors="replace"), b"", b""
+            text, begun, pending = data[:end].decode(errors="replace"), b"", b""
             token_ids = token_ids[place:]
             break
         end -= len(pieces[token_ids[place - 1]])
     else:
         end = len(begun)
-    if len(data) - end <= _MOST_HELD:
-        return text, DetokenizerState(begun=begun, pending=data[end:])
+    if len(data) - end <= _MAX_PENDING:
+        return text, DetokenizerState(prompt_bytes=begun, pending=data[end:])
     for token_id in token_ids:
-        held += pieces[token_id]
-        if len(held) > _MOST_HELD:
-            shown, end = codecs.utf_8_decode(begun + held, "replace", False)
-            text, begun, held = text + shown, b"", (begun + held)[end:]
-    return text, DetokenizerState(begun=begun, pending=held)
+        pending += pieces[token_id]
+        if len(pending) > _MAX_PENDING:
+            more, end = codecs.utf_8_decode(begun + pending, "replace", False)
+            text, begun, pending = text + more, b"", (begun + pending)[end:]
+    return text, DetokenizerState(prompt_bytes=begun, pending=pending)
 
 
 def _byte_fallback(
@@ -165,94 +158,72 @@ def _byte_fallback(
     started = state.text_started or bool(text or pending)
     if vocabulary.manifest.strip_leading_space and not state.text_started:
         text = text.removeprefix(" ")
-    if len(pending) > _MOST_HELD:
-        # A run of byte tokens whose first byte fits no character: each of its bytes is one U+FFFD.
-        text += REPLACEMENT * (len(pending) - _MOST_HELD)
-        pending = b"\xff" * _MOST_HELD
-    return text, DetokenizerState(text_started=started, begun=begun, pending=pending)
+    if len(pending) > _MAX_PENDING:
+        # In a run of byte tokens whose first byte fits no character, each byte is one U+FFFD.
+        text += REPLACEMENT * (len(pending) - _MAX_PENDING)
+        pending = b"\xff" * _MAX_PENDING
+    return text, DetokenizerState(text_started=started, prompt_bytes=begun, pending=pending)
 
 
 def _byte_fallback_text(
     vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int], pieces: Mapping[int, bytes]
 ) -> tuple[str, bytes, bytes]:
-    """The text, what is still begun, and what is held."""
-    if not state.begun:
+    """Return the text, the bytes that the prompt begins, and the bytes that are held."""
+    if not state.prompt_bytes:
         try:
-            # Other tokens hold whole characters: the bytes are UTF-8 exactly where each run of byte tokens is.
+            # Other tokens contain whole characters, so all bytes are UTF-8 if every run of byte tokens is.
             return (state.pending + b"".join(map(pieces.__getitem__, token_ids))).decode(), b"", b""
         except UnicodeDecodeError:
             pass
     parts: list[str] = []
-    begun, pending = state.begun, state.pending
-    for single_bytes, ids in groupby(token_ids, vocabulary.byte_tokens.__contains__):
+    begun, pending = state.prompt_bytes, state.pending
+    for are_bytes, ids in groupby(token_ids, vocabulary.byte_tokens.__contains__):
         data = b"".join(map(pieces.__getitem__, ids))
-        if single_bytes:
+        if are_bytes:
             pending += data
-            if begun and not _continues(begun, pending):
+            if begun and not continues(begun, pending):
                 begun = b""
-            text, rest = _byte_run(begun + pending)
+            # `tokenizers` decodes a run that is not UTF-8 as one U+FFFD for each byte. Here that starts at the
+            # first byte that fits no character: a stream has already sent the characters before it.
+            text, rest = decode_valid(begun + pending)
             parts.append(text)
             begun, pending = (b"", rest) if text else (begun, pending)
         elif data:
-            # A run of byte tokens ends here: what is held of it can't become a character any more.
+            # The run of byte tokens ends: what is held of it can't become a character any more.
             parts.append(REPLACEMENT * len(pending) + data.decode())
             begun = pending = b""
     return "".join(parts), begun, pending
-
-
-def _continues(begun: bytes, data: bytes) -> bool:
-    """Whether bytes complete a character that was begun, or may yet."""
-    text, _ = codecs.utf_8_decode((begun + data)[:4], "replace", False)
-    return not text.startswith(REPLACEMENT)
-
-
-def _byte_run(data: bytes) -> tuple[str, bytes]:
-    """The complete characters of a run of byte tokens, and the bytes after them.
-
-    `tokenizers` gives a run that is no UTF-8 as one U+FFFD a byte. Here that begins at the first byte which
-    fits no character: those before it are complete, and a stream has sent them.
-    """
-    try:
-        text, end = codecs.utf_8_decode(data, "strict", False)
-    except UnicodeDecodeError as error:
-        end = error.start
-        text = data[:end].decode()
-    return text, data[end:]
 
 
 @catch_panics()
 def _library(
     vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int], skip_special_tokens: bool
 ) -> tuple[str, DetokenizerState]:
-    """Decode with the `tokenizers` library, id by id: what the text of the window gains.
-
-    Raises:
-        TokenizersError: The library panicked.
-    """
+    """Decode with the `tokenizers` library, id by id: the text of each is what the window's text gains."""
     assert vocabulary.tokenizer is not None
-    # The library would look at flags, not at what the manifest calls special.
+    # Special tokens are those of the manifest, not those that the library's flags name.
     decode_window = partial(vocabulary.tokenizer.decode, skip_special_tokens=False)
     parts: list[str] = []
-    window, unread, begun = list(state.window), state.unread, state.begun_ids
+    window, pending, begun = list(state.window), state.pending_ids, state.prompt_ids
     for token_id in token_ids:
         if skip_special_tokens and token_id in vocabulary.special:
             continue
         window.append(token_id)
-        unread += 1
+        pending += 1
         text = decode_window(window)
         if (
             text.endswith(REPLACEMENT)
             and not ends_character(vocabulary.pieces[token_id])
-            and unread < _LIBRARY_HELD
+            and pending < _MAX_LIBRARY_PENDING
         ):
             continue
-        read = len(window) - unread
+        read = len(window) - pending
         before = decode_window(window[: read - begun])
         if begun and text[len(before) :].startswith(REPLACEMENT):
             before = decode_window(window[:read])
         parts.append(text[len(before) :])
-        window, unread, begun = window[-_LIBRARY_WINDOW:], 0, 0
-    return "".join(parts), DetokenizerState(window=tuple(window), unread=unread, begun_ids=begun)
+        window, pending, begun = window[-_LIBRARY_CONTEXT:], 0, 0
+    return "".join(parts), DetokenizerState(window=tuple(window), pending_ids=pending, prompt_ids=begun)
 
 
 _RULES: Final[

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from derender.vocabulary import MAX_SIZE
 
-from .detokenizer import DetokenizerState, detokenize, held_text, start
+from .detokenizer import DetokenizerState, detokenize, pending_text, start
 from .pieces import Piece, cut_pieces, piece_text, read_pieces, split_pieces
 from .stop import cut_stop_string, partial_stop_string
 
@@ -179,7 +179,7 @@ class OutputDecoder:
             kept = visible
         pieces, detokenizer = self._read(state.detokenizer, kept)
         if final:
-            pieces.append(held_text(detokenizer))
+            pieces.append(pending_text(detokenizer))
         if strings and state.stop_string is None:
             _, _, state = self._decode_until_stop(state, visible, strings, whole=whole)
         return pieces, replace(state, detokenizer=detokenizer)

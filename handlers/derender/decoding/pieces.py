@@ -1,4 +1,4 @@
-"""Token ids → the pieces that a parser reads: text, and the ids of markers."""
+"""Pieces of an output for a parser: text, and the ids of marker tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Piece", "cut_pieces", "piece_text", "read_pieces", "split_pieces"]
 
 Piece = str | int
-"""Text, or the id of a marker."""
+"""Text, or the id of a marker token."""
 
 
 def read_pieces(
@@ -27,14 +27,17 @@ def read_pieces(
     *,
     skip_special_tokens: bool = True,
 ) -> tuple[list[Piece], DetokenizerState]:
-    """Read ids, as the next of an output.
+    """Decode the next ids of an output into pieces.
 
     Args:
-        vocabulary: The model's.
-        markers: Ids that are markers.
-        state: Where decoding what came before has led.
+        vocabulary: The model's vocabulary.
+        markers: Ids of markers.
+        state: The state after the ids before.
         token_ids: The ids.
-        skip_special_tokens: Leave out special tokens that are no markers.
+        skip_special_tokens: Whether to leave out special tokens that are not markers.
+
+    Returns:
+        The pieces, and the state after them.
     """
     if skip_special_tokens and not vocabulary.special.isdisjoint(token_ids):
         token_ids = [each for each in token_ids if each in markers or each not in vocabulary.special]
@@ -42,7 +45,7 @@ def read_pieces(
     begin = 0
     for place in [place for place, token_id in enumerate(token_ids) if token_id in markers]:
         token_id = token_ids[place]
-        # With the marker: it settles what the tokens before it are.
+        # Decoded with the marker, which ends whatever the tokens before it have begun.
         text, state = detokenize(vocabulary, state, token_ids[begin : place + 1], skip_special_tokens=False)
         pieces += (text.removesuffix(vocabulary.pieces[token_id].decode()), token_id)
         begin = place + 1
@@ -52,12 +55,12 @@ def read_pieces(
 
 
 def piece_text(vocabulary: Vocabulary, pieces: Sequence[Piece]) -> str:
-    """Pieces as one text, markers as they are written."""
+    """Join pieces into one text, with the markers as the model writes them."""
     return "".join([piece if isinstance(piece, str) else vocabulary.pieces[piece].decode() for piece in pieces])
 
 
 def cut_pieces(vocabulary: Vocabulary, pieces: Sequence[Piece], length: int) -> list[Piece]:
-    """The first characters of pieces. Of a marker that is cut, what is left is text."""
+    """Return the first `length` characters of pieces. A marker that is cut becomes text."""
     kept: list[Piece] = []
     for piece in pieces:
         text = piece_text(vocabulary, [piece])
@@ -71,7 +74,7 @@ def cut_pieces(vocabulary: Vocabulary, pieces: Sequence[Piece], length: int) -> 
 def split_pieces(
     vocabulary: Vocabulary, pieces: Sequence[Piece], length: int
 ) -> tuple[list[Piece], list[Piece]]:
-    """The first characters of pieces, and the others. A marker that is cut is whole, among the others."""
+    """Split pieces after `length` characters. A marker is not cut: it goes to the second part."""
     for place, piece in enumerate(pieces):
         text = piece_text(vocabulary, [piece])
         if len(text) > length:

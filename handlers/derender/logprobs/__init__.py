@@ -1,4 +1,4 @@
-"""Logprob entries by token id → token strings and bytes.
+"""Logprobs: entries that name tokens by id become entries with the tokens' strings and bytes.
 
-Pure: no HTTP, no settings, no clock.
+Pure: imports `vocabulary`, `decoding` and the wire models, but no HTTP, no settings and no clock.
 """

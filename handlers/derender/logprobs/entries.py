@@ -1,6 +1,6 @@
-"""The logprob entries of a generate response, of either form, as columns.
+"""The logprob entries of a generated choice, of either form, read into columns.
 
-An answer holds thousands of candidates: what is done with them is done to whole lists.
+A response has thousands of candidates. Operations on whole lists keep them fast.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from derender.protocol.generate import GenerateChoice, LogprobCandidate
 
-__all__ = ["Columns", "GivenToken", "Token", "first_columns", "id_columns", "read_columns"]
+__all__ = ["Entries", "GivenToken", "Token", "read_entries"]
 
 _PREFIX: Final = "token_id:"
 _PLACEHOLDER: Final = re.compile(rf"{_PREFIX}([+-]?[0-9]{{1,100}})", re.ASCII)
 
 
 class GivenToken(NamedTuple):
-    """A token that came as text and is passed on unchanged."""
+    """A token that the generate server sent as text. It is passed on unchanged."""
 
     text: str
     bytes: tuple[int, ...] | None
@@ -35,30 +35,47 @@ class GivenToken(NamedTuple):
 Token = int | GivenToken
 
 
-class Columns(NamedTuple):
+class Entries(NamedTuple):
     """The logprob entries of one choice, checked."""
 
     tokens: list[Token]
-    """Of all positions one after another, the sampled one before its candidates."""
+    """All positions, flattened: the sampled token, then its candidates."""
     logprobs: list[float]
-    """Of each token."""
+    """The log probability of each token."""
     ends: list[int]
-    """Where each position ends."""
+    """Where each position ends in these lists."""
     with_candidates: list[bool]
-    """Whether candidates came with each position, kept or not."""
+    """Whether each position came with candidates, even if none are kept."""
     only_ids: bool
-    """Whether every token is an id."""
+    """Whether all tokens are ids."""
+
+    @classmethod
+    def of_ids(cls, token_ids: Sequence[int]) -> Entries:
+        """Make entries of sampled tokens whose log probabilities are not known."""
+        count = len(token_ids)
+        return cls(list(token_ids), [0.0] * count, list(range(1, count + 1)), [False] * count, only_ids=True)
+
+    def first(self, count: int) -> Entries:
+        """Return the first positions."""
+        ends = self.ends[:count]
+        end = ends[-1] if ends else 0
+        return self._replace(
+            tokens=self.tokens[:end],
+            logprobs=self.logprobs[:end],
+            ends=ends,
+            with_candidates=self.with_candidates[:count],
+        )
 
 
-def read_columns(
+def read_entries(
     path: str, choices: Sequence[GenerateChoice], candidates: int | None, size: int
-) -> list[Columns | None]:
-    """Read the logprob entries of each choice; None where a choice has none.
+) -> list[Entries | None]:
+    """Read the logprob entries of each choice; None for a choice without any.
 
     Args:
-        path: Where the generate response is in the request.
+        path: Path of the generate response in the request, for errors.
         choices: Its choices.
-        candidates: How many to keep of each position; None for all.
+        candidates: Maximum number of candidates to keep at each position; None for all.
         size: Number of ids in the vocabulary.
 
     Raises:
@@ -70,51 +87,35 @@ def read_columns(
     ]
 
 
-def id_columns(token_ids: Sequence[int]) -> Columns:
-    """Sampled tokens of which nothing but their ids came."""
-    count = len(token_ids)
-    return Columns(list(token_ids), [0.0] * count, list(range(1, count + 1)), [False] * count, only_ids=True)
-
-
-def first_columns(columns: Columns, count: int) -> Columns:
-    """The first entries of a choice."""
-    ends = columns.ends[:count]
-    end = ends[-1] if ends else 0
-    return columns._replace(
-        tokens=columns.tokens[:end],
-        logprobs=columns.logprobs[:end],
-        ends=ends,
-        with_candidates=columns.with_candidates[:count],
-    )
-
-
-def _read(path: str, choice: GenerateChoice, candidates: int | None, size: int) -> Columns | None:
+def _read(path: str, choice: GenerateChoice, candidates: int | None, size: int) -> Entries | None:
     if choice.logprobs is None or choice.logprobs.content is None:
         return None
-    entries = choice.logprobs.content
+    content = choice.logprobs.content
     rows: list[LogprobCandidate] = []
     ends: list[int] = []
-    for entry in entries:
+    for entry in content:
         rows.append(entry)
         if entry.top_logprobs:
             rows += entry.top_logprobs[:candidates]
         ends.append(len(rows))
-    tokens, token_ids = _tokens(path, rows, ends)
+    tokens, token_ids = _read_tokens(path, rows, ends)
     if token_ids:
         for token_id in (max(token_ids), min(token_ids)):
             if not 0 <= token_id < size:
-                raise out_of_vocabulary(_place(path, ends, tokens.index(token_id)), token_id, size)
-    return Columns(
+                raise out_of_vocabulary(_row_path(path, ends, tokens.index(token_id)), token_id, size)
+    return Entries(
         tokens,
         [row.logprob for row in rows],
         ends,
-        [bool(entry.top_logprobs) for entry in entries],
+        [bool(entry.top_logprobs) for entry in content],
         len(token_ids) == len(tokens),
     )
 
 
-def _tokens(path: str, rows: Sequence[LogprobCandidate], ends: Sequence[int]) -> tuple[list[Token], list[int]]:
-    """The token that each entry names, in whichever form; and the ids among them."""
+def _read_tokens(
+    path: str, rows: Sequence[LogprobCandidate], ends: Sequence[int]
+) -> tuple[list[Token], list[int]]:
+    """Return the token that each row names, in either form, and the ids among them."""
     named = [row.token_id for row in rows]
     if None not in named:
         return cast("list[Token]", named), cast("list[int]", named)
@@ -122,9 +123,9 @@ def _tokens(path: str, rows: Sequence[LogprobCandidate], ends: Sequence[int]) ->
     texts = [row.token for row in unnamed]
     if None in texts:
         nameless = next(n for n, row in enumerate(rows) if row.token_id is None and row.token is None)
-        place = _place(path, ends, nameless)
+        place = _row_path(path, ends, nameless)
         raise BadRequest(f"{place} has neither token_id nor token", param=place)
-    numbers = _placeholders(cast("list[str]", texts))
+    numbers = _read_placeholders(cast("list[str]", texts))
     if unnamed is rows and None not in numbers:
         return cast("list[Token]", numbers), cast("list[int]", numbers)
     given = (
@@ -137,18 +138,19 @@ def _tokens(path: str, rows: Sequence[LogprobCandidate], ends: Sequence[int]) ->
     return tokens, [token for token in tokens if not isinstance(token, GivenToken)]
 
 
-def _place(path: str, ends: Sequence[int], row: int) -> str:
-    """Where in the request a token is that stands at a place of the columns."""
+def _row_path(path: str, ends: Sequence[int], row: int) -> str:
+    """Return the path of a row in the request."""
     entry = bisect_right(ends, row)
     candidate = row - (ends[entry - 1] if entry else 0)
     of_candidate = f".top_logprobs.{candidate - 1}" if candidate else ""
     return f"{path}.content.{entry}{of_candidate}"
 
 
-def _placeholders(texts: list[str]) -> list[int | None]:
-    """`token_id:N` → N, and None for every other text."""
-    # Almost always all are placeholders: then one parser reads all numbers. They are if, one a line, each line
-    # begins with the prefix and goes on as a number, with none of the space that the parser would pass over.
+def _read_placeholders(texts: list[str]) -> list[int | None]:
+    """Return N for each `token_id:N`, None for any other text."""
+    # Almost always all texts are placeholders. Then one call of a JSON parser reads all their numbers. They are
+    # placeholders if each line of the joined texts has the prefix and the rest is a number, without the white
+    # space that JSON would skip.
     lines = "\n".join(texts)
     numbers = lines.split(f"\n{_PREFIX}")
     if (

@@ -68,7 +68,7 @@ class ChatGeneration(Generation[ChatRequest, ChatCompletionChunk]):
         choice, decoded, messages = delta.generated, delta.decoded, self.messages
         logprobs = finish_reason = None
         if choice.logprobs is not None and not messages.hides_tokens:
-            logprobs = self.model.logprobs.chat(delta.logprobs, delta.open_character)
+            logprobs = self.model.logprobs.write_chat(delta.logprobs, delta.context)
         if decoded.finish_reason is not None:
             finish_reason = messages.finish_reason(decoded.finish_reason, calls=after.calls > 0)
         returns_ids = self.client.return_token_ids and not messages.hides_tokens

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from derender.errors import BadRequest
-from derender.logprobs.entries import read_columns
+from derender.logprobs.entries import read_entries
 from derender.protocol.limits import check_chunk, check_count, check_length
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from derender.logprobs.entries import Columns
+    from derender.logprobs.entries import Entries
     from derender.protocol.generate import GenerateChunk
     from derender.protocol.limits import Limits
 
@@ -24,7 +24,7 @@ class CheckedChunk(NamedTuple):
     """A generate chunk within its bounds."""
 
     chunk: GenerateChunk
-    columns: Columns | None
+    entries: Entries | None
     """The logprobs of its choice."""
 
 
@@ -41,8 +41,8 @@ def read_chunk(path: str, chunk: GenerateChunk, candidates: int | None, limits: 
         BadRequest: It is out of bounds, has several choices, or is from another model.
     """
     check_chunk(path, chunk, limits)
-    columns = read_columns(path, chunk.choices, candidates, limits.vocabulary_size)
-    return CheckedChunk(chunk, columns[0] if columns else None)
+    entries = read_entries(path, chunk.choices, candidates, limits.vocabulary_size)
+    return CheckedChunk(chunk, entries[0] if entries else None)
 
 
 def check_order(

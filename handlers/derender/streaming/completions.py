@@ -54,10 +54,10 @@ class CompletionGeneration(Generation[CompletionRequest, TextCompletionChunk]):
         self, delta: ChoiceDelta, after: ChoiceState
     ) -> tuple[CompletionChunkChoice, ChoiceState]:
         choice, writer = delta.generated, self.model.logprobs
-        logprobs = writer.completion(delta.columns, delta.open_character, after.offset)
+        logprobs = writer.write_completion(delta.entries, delta.context, after.offset)
         after = replace(after, offset=after.offset + sum(map(len, logprobs["tokens"])))
         if delta.logprobs is None:
-            logprobs = writer.completion(None)
+            logprobs = writer.write_completion(None)
         returns_ids = self.client.return_token_ids
         written = CompletionChunkChoice(
             index=choice.index,

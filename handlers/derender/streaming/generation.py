@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from derender.answers.choices import output_decoder
 from derender.answers.message import PLAIN_TEXT
-from derender.logprobs.entries import first_columns, id_columns
+from derender.logprobs.entries import Entries
 from derender.protocol.openai import Usage
 
 from .state import ChoiceState, GenerationState
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from derender.answers.message import MessageDelta, MessageParser
     from derender.decoding.output import Decoded, OutputDecoder
-    from derender.logprobs.entries import Columns
     from derender.models.model import ServedModel
     from derender.parsing import Parser
     from derender.protocol.base import WireModel
@@ -47,11 +46,11 @@ class ChoiceDelta(NamedTuple):
     """The ids that are shown."""
     prompt_token_ids: list[int] | None
     """The prompt's ids, if the chunk has them."""
-    logprobs: Columns | None
+    logprobs: Entries | None
     """The logprobs of the ids that are shown, if the chunk has logprobs."""
-    columns: Columns
+    entries: Entries
     """The same; without logprobs, the ids alone."""
-    open_character: Sequence[int]
+    context: Sequence[int]
     """The sampled tokens before these that end inside a character."""
     is_first: bool
     """Whether the choice begins here."""
@@ -160,18 +159,18 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             request_id=state.request_id,
             choice=choice.index,
         )
-        columns = checked.columns or id_columns(token_ids)
+        entries = checked.entries or Entries.of_ids(token_ids)
         if decoded.shown is not None:
-            token_ids, columns = token_ids[: decoded.shown], first_columns(columns, decoded.shown)
+            token_ids, entries = token_ids[: decoded.shown], entries.first(decoded.shown)
         delta = ChoiceDelta(
             generated=choice,
             decoded=decoded,
             message=message,
             token_ids=token_ids,
             prompt_token_ids=checked.chunk.prompt_token_ids,
-            logprobs=checked.columns and columns,
-            columns=columns,
-            open_character=before.open_character,
+            logprobs=checked.entries and entries,
+            entries=entries,
+            context=before.logprob_context,
             is_first=begun is None,
         )
         after = replace(
@@ -179,7 +178,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             output=output,
             parsing=parsing,
             calls=before.calls + message.new_calls,
-            open_character=self.model.logprobs.begun_after(columns, before.open_character),
+            logprob_context=self.model.logprobs.strings.extend_context(before.logprob_context, entries),
             received=before.received + len(choice.token_ids or ()),
             finished=choice.finish_reason is not None,
         )

@@ -119,7 +119,7 @@ def _loaded(seal: StateSeal, parser: Parser | None, values: dict[str, Any]) -> C
     choice = msgspec.convert(values, ChoiceState)
     markers: Container[int] = () if parser is None else parser.markers
     output = choice.output
-    token_ids = (*output.detokenizer.window, *choice.open_character, output.held_token or 0)
+    token_ids = (*output.detokenizer.window, *choice.logprob_context, output.held_token or 0)
     if max(token_ids) >= seal.size or any(
         isinstance(piece, int) and piece not in markers for piece in output.held
     ):

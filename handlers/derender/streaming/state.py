@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from derender.decoding.output import OutputState
-from derender.logprobs.writer import CONTEXT
+from derender.logprobs.strings import MAX_CONTEXT
 from derender.parsing import ParserState
 from derender.protocol.generate import MAX_REQUEST_ID
 from derender.vocabulary import MAX_SIZE
@@ -25,7 +25,7 @@ class ChoiceState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     """The state of decoding."""
     parsing: ParserState | None = None
     """The state of parsing; None without a parser."""
-    open_character: Annotated[tuple[TokenId, ...], Meta(max_length=CONTEXT)] = ()
+    logprob_context: Annotated[tuple[TokenId, ...], Meta(max_length=MAX_CONTEXT)] = ()
     """The last sampled tokens that end inside a character, for the strings of logprobs."""
     offset: Count = 0
     """Length of the text of all tokens so far, for the logprobs of text completions."""

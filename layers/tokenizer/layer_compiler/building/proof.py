@@ -6,7 +6,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from derender.decoding.detokenizer import REPLACEMENT, DetokenizerState, detokenize, start
+from derender.decoding.detokenizer import DetokenizerState, detokenize, start
+from derender.decoding.utf8 import REPLACEMENT
 from layer_compiler.corpus import TEXTS
 from layer_compiler.errors import BuildError
 
@@ -151,7 +152,7 @@ def _compare_continued(
     text, _ = detokenize(vocabulary, state, ids[cut:], skip_special_tokens=False)
     before, held = detokenize(vocabulary, DetokenizerState(), ids[:cut], skip_special_tokens=False)
     # Of a token that ends inside a character, what is before that character is the prompt's.
-    before += held.pending.removesuffix(state.begun).decode()
+    before += held.pending.removesuffix(state.prompt_bytes).decode()
     if before + text != expected:
         raise BuildError(
             f"ids {ids[cut:]} after {ids[:cut]} decode to {text!r}, but the {authority.library} library says "

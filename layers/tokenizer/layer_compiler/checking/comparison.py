@@ -10,7 +10,8 @@ import unicodedata
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from derender.decoding.detokenizer import REPLACEMENT, DetokenizerState, detokenize
+from derender.decoding.detokenizer import DetokenizerState, detokenize
+from derender.decoding.utf8 import REPLACEMENT
 from derender.vocabulary import MAX_SIZE
 from layer_compiler.corpus import TEXTS
 
