@@ -14,7 +14,7 @@ REPLACEMENT: Final = "\ufffd"
 
 
 def ends_a_character(data: bytes) -> bool:
-    """Whether the last bytes are one whole character, or there are none."""
+    """Tell whether the last bytes are one whole character, or there are none."""
     for length in range(1, 5):
         try:
             if len(data) >= length and len(data[-length:].decode()) == 1:
@@ -25,7 +25,7 @@ def ends_a_character(data: bytes) -> bool:
 
 
 def byte_level_text(pieces: Sequence[bytes]) -> str:
-    """The text up to the last token that ends a character."""
+    """Return the text up to the last token that ends a character."""
     for count in range(len(pieces), 0, -1):
         data = b"".join(pieces[:count])
         if ends_a_character(data):
@@ -34,7 +34,7 @@ def byte_level_text(pieces: Sequence[bytes]) -> str:
 
 
 def byte_fallback_text(pieces: Sequence[tuple[bytes, bool]]) -> str:
-    """The text of pieces, each marked as a single byte or not; characters are taken off each run one by one."""
+    """Return the text of pieces. Each says whether it is a single byte; runs of bytes become characters."""
     text, run = "", b""
     for piece, single in pieces:
         if single:
@@ -61,7 +61,7 @@ def _characters(data: bytes) -> tuple[str, bytes]:
 
 
 def split(items: Sequence[int], cuts: Sequence[int]) -> list[list[int]]:
-    """Items in pieces; each cut is how many the next piece takes, and the last piece takes what is left."""
+    """Split items into pieces of the given lengths and a last piece of the rest."""
     pieces, rest = [], list(items)
     for cut in cuts:
         pieces.append(rest[:cut])

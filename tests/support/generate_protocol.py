@@ -1,4 +1,4 @@
-"""Requests to generate servers, and what these answer."""
+"""Requests to generate servers and their answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def chunks_of(
     finish_reason: str | None = "stop",
     request_id: str | None = "generate-1",
 ) -> list[dict[str, Any]]:
-    """The generate chunks of a choice."""
+    """Return the generate chunks of a choice."""
     chunks = []
     for begin in range(0, len(token_ids), size):
         last = begin + size >= len(token_ids)
@@ -34,13 +34,13 @@ def chunks_of(
 
 
 def usage(prompt: int, generated: int) -> dict[str, Any]:
-    """The chunk that counts."""
+    """Return the chunk with the usage."""
     counted = {"prompt_tokens": prompt, "completion_tokens": generated, "total_tokens": prompt + generated}
     return {"request_id": "generate-1", "choices": [], "usage": counted}
 
 
 def response_of(*outputs: Sequence[int], finish_reason: str = "stop") -> dict[str, Any]:
-    """A generate response."""
+    """Return a generate response."""
     choices = [
         {"index": index, "token_ids": list(token_ids), "finish_reason": finish_reason}
         for index, token_ids in enumerate(outputs)
@@ -49,7 +49,7 @@ def response_of(*outputs: Sequence[int], finish_reason: str = "stop") -> dict[st
 
 
 def generate_request(**fields: Any) -> dict[str, Any]:
-    """What a render service makes."""
+    """Return a generate request, as a render service makes it."""
     return {
         "request_id": "chatcmpl-1",
         "token_ids": PROMPT,

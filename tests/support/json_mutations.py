@@ -1,4 +1,4 @@
-"""JSON documents, changed at any place."""
+"""Changes to any part of a JSON document."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ json_values: Final = st.recursive(
 
 
 def places(value: Any, here: Place = ()) -> list[Place]:
-    """Every place in a JSON document, the whole of it included."""
+    """List the path to each value in a JSON document, beginning with the document itself."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [here, *(place for name, item in inner for place in places(item, (*here, name)))]
 
 
 def at(value: Any, place: Place) -> Any:
-    """What is at a place."""
+    """Return the value at a path."""
     for name in place:
         value = value[name]
     return value
 
 
 def replaced(value: Any, place: Place, new: Any) -> Any:
-    """The document with something else at a place."""
+    """Return the document with another value at a path."""
     if not place:
         return new
     value = copy.deepcopy(value)
@@ -50,7 +50,7 @@ def replaced(value: Any, place: Place, new: Any) -> Any:
 
 
 def deleted(value: Any, place: Place) -> Any:
-    """The document without what is at a place."""
+    """Return the document without the value at a path."""
     value = copy.deepcopy(value)
     del at(value, place[:-1])[place[-1]]
     return value
@@ -58,7 +58,7 @@ def deleted(value: Any, place: Place) -> Any:
 
 @st.composite
 def mutated(draw: st.DrawFn, value: Any, most: int = 3) -> Any:
-    """A document with a few of its values deleted, replaced by others, or wrapped."""
+    """Draw a document in which a few values are deleted, replaced or wrapped."""
     for _ in range(draw(st.integers(1, most))):
         place = draw(st.sampled_from(places(value)))
         match draw(st.sampled_from(("replace", "delete", "list", "object"))):

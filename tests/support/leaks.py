@@ -1,4 +1,4 @@
-"""What no client may ever see, and faults whose messages are full of it."""
+"""Text that no client may see, and faults in any function whose messages are full of it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SECRETS: Final = {
         )
     )
 }
-"""An environment, of which nothing is to be seen."""
+"""Environment variables that no client may see."""
 
 _PLACES: Final = (
     str(ROOT),
@@ -60,7 +60,7 @@ _TOLD: Final = frozenset(
         *errors.__all__,
     }
 )
-"""The types that errors have in the envelope, the word, and what derender itself calls its errors."""
+"""Error types of the envelope, and the names of derender's own exceptions."""
 
 MESSAGE: Final = (
     f'{CANARY} Traceback (most recent call last):\n  File "{ROOT}/handlers/derender/cli.py", line 1, in f\n'
@@ -69,24 +69,24 @@ MESSAGE: Final = (
 
 
 def leaks(text: str) -> list[str]:
-    """What a text holds that nobody may see."""
+    """List what a text contains that nobody may see."""
     named = {name for name in _ERRORS.findall(text) if name not in _TOLD}
     return [word for word in (CANARY, *_PLACES, *_TRACES) if word in text] + sorted(named)
 
 
 class ChimeraError(UnicodeDecodeError, KeyError, AssertionError, RecursionError):
-    """An error that is of many kinds: who catches one of them catches it."""
+    """An error of many kinds. A handler of any of them catches it."""
 
     def __init__(self, message: str) -> None:
         super().__init__("utf-8", message.encode(), 0, 1, message)
 
 
 _RAISED: Final = "what is raised"
-"""A constant in the code of `_fault`, in whose place the error is put."""
+"""The constant in the code of `_fault` that the error replaces."""
 
 
 class Faulty:
-    """Functions that share their code, which can be made to raise."""
+    """Functions that share their code and can be made to raise."""
 
     def __init__(self, code: CodeType, functions: Iterable[FunctionType]) -> None:
         self.name = f"{code.co_filename}:{code.co_firstlineno} {code.co_qualname}"
@@ -94,7 +94,7 @@ class Faulty:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Have them raise an error that was caused by another, both with `MESSAGE`."""
+        """Make the functions raise an error. The error and its cause both have `MESSAGE`."""
         error = ChimeraError(MESSAGE)
         error.__cause__ = OSError(2, MESSAGE, MESSAGE)
         constants = (error if each == _RAISED else each for each in _fault.__code__.co_consts)
@@ -114,12 +114,12 @@ def _fault(*_: object, **__: object) -> None:
 
 
 def faulty_functions(folders: Iterable[Path]) -> list[Faulty]:
-    """Every function that there is now, closures and methods too, of some folders or files.
+    """Find all functions of some folders or files, including closures and methods.
 
-    It is by their code that they raise, so that it does not matter who else holds them by which name.
+    The fault replaces their code, so it does not matter which names other modules have for them.
     """
     places = tuple(map(str, folders))
-    gc.unfreeze()  # what is frozen is not found
+    gc.unfreeze()  # the garbage collector does not list frozen objects
     found: dict[CodeType, list[FunctionType]] = defaultdict(list)
     for item in gc.get_objects():
         if isinstance(item, FunctionType) and item.__code__.co_filename.startswith(places):

@@ -17,7 +17,7 @@ __all__ = ["alone", "served"]
 
 
 def served(vocabulary: Vocabulary, *, logprob_bytes: LogprobBytes = "exact", **limits: int) -> ServedModel:
-    """A vocabulary behind small limits."""
+    """Serve a vocabulary with small limits."""
     values = {"max_model_len": 64, "max_logprobs": 4, "max_sequences": 3, **limits}
     return ServedModel(
         vocabulary=vocabulary,
@@ -29,7 +29,7 @@ def served(vocabulary: Vocabulary, *, logprob_bytes: LogprobBytes = "exact", **l
 
 
 def alone(model: ServedModel) -> Models:
-    """A model that is the only one, and loaded. Its names are `tiny` and `small`."""
+    """Return the models of an application that serves one model, named `tiny` and `small`."""
     root, length = model.vocabulary.manifest.name, model.limits.max_model_len
     entry = ModelEntry(ModelSettings(root, ("tiny", "small"), length), lambda: model)
     return Models((entry,), default=entry)

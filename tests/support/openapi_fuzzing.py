@@ -1,4 +1,4 @@
-"""What schemathesis sends, of an OpenAPI document, and what has to be true of the answers."""
+"""Requests that schemathesis makes from an OpenAPI document, and checks of the answers."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ FUZZED: Final = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 _UNSAID: Final = re.compile(r"length \(\d+\) must equal")
-"""JSON Schema has no word for lists of the same length."""
+"""The refusal of lists with different lengths, which JSON Schema can't express."""
 
 
 class JsonSession(requests.Session):
-    """Sends JSON as it is usually written: whole numbers without a fraction.
+    """Sends JSON in which whole numbers have no fraction.
 
-    JSON Schema does not tell 1.0 from 1, so it can't say that an API takes one of them only.
+    JSON Schema does not tell 1.0 from 1, so a document can't say that an API accepts only one of them.
 
     Args:
-        accept: What the client accepts: of one request the first, of the next the second, and so on.
+        accept: Values of the Accept header, used in turns.
     """
 
     def __init__(self, *accept: str) -> None:
@@ -47,7 +47,7 @@ class JsonSession(requests.Session):
         self._accept = cycle(accept)
 
     def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
-        """Write a request."""
+        """Write a request's body and headers."""
         request.json = _whole(request.json)
         prepared = super().prepare_request(request)
         prepared.headers["accept"] = next(self._accept)
@@ -63,16 +63,16 @@ def _whole(value: Any) -> Any:
 
 
 def check(case: Case, session: requests.Session, url: str) -> None:
-    """Send a request, and check that the answer is as the document says.
+    """Send a request and check the answer.
 
-    It is of a status, content type and form that are documented, and no fault of derender's own. What is not of
-    the form that the document wants is refused, and what is of it is understood.
+    Its status, content type and form are documented, and it is no internal error. Requests that don't match the
+    document are refused. Requests that match it are understood.
     """
     answer = case.call(session=session, base_url=url)
     case.validate_response(
         answer,
         additional_checks=[_no_own_fault, _understood],
-        # Those of gateways are servers' too, and documented where there may be some.
+        # 502 and 504 are documented answers of the relay.
         excluded_checks=[not_a_server_error, positive_data_acceptance],
     )
 
@@ -82,7 +82,7 @@ def _no_own_fault(_: schemathesis.CheckContext, answer: Response, case: Case) ->
 
 
 def _understood(_: schemathesis.CheckContext, answer: Response, case: Case) -> None:
-    """Whether what is of the documented form is refused, if at all, for what it says: ids of no token, say."""
+    """Check that a request of the documented form is refused for its values only, such as unknown ids."""
     if case.meta is None or not case.meta.generation.mode.is_positive or answer.status_code < BAD_REQUEST:
         return
     error = answer.json()["error"]

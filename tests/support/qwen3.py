@@ -20,14 +20,14 @@ PROMPT: Final = [151_644, 872, 198, 13_048, END, 198, 151_644, 77_091, 198]
 
 @dataclass(frozen=True)
 class Qwen3:
-    """The bundled vocabulary, as an encoder: of several ways to write a text, that of the longest tokens."""
+    """An encoder of the bundled vocabulary, which prefers long tokens."""
 
     ids: dict[bytes, int]
     markers: re.Pattern[bytes]
     longest: int = 24
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text; the names of markers are markers."""
+        """Return the ids of a text. The names of markers become markers."""
         encoded: list[int] = []
         for part in self.markers.split(text.encode()):
             if self.markers.fullmatch(part):
@@ -46,7 +46,7 @@ class Qwen3:
 
 @cache
 def qwen3() -> Qwen3:
-    """The encoder of the bundled vocabulary."""
+    """Return the encoder."""
     vocabulary = load_models(Settings.from_environment({})).find(None).model.vocabulary
     manifest = vocabulary.manifest
     ids = {vocabulary.pieces[token_id]: token_id for token_id in reversed(range(manifest.named))}

@@ -1,4 +1,4 @@
-"""Small tokenizers of the `tokenizers` library, one for each kind of decoder, and folders that hold them."""
+"""Small tokenizers of the `tokenizers` library, one for each kind of decoder, and their folders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORDS: Final = ("Hello", " world", " naïve", "東京", " 東", "😀", "the", "
 
 
 def _grown(words: Sequence[Sequence[str]]) -> tuple[list[str], list[tuple[str, str]]]:
-    """Tokens and merges that make each word one token, from its symbols on."""
+    """Return the tokens and merges that turn the symbols of each word into one token."""
     tokens: dict[str, None] = {}
     merges: dict[tuple[str, str], None] = {}
     for symbols in words:
@@ -43,7 +43,7 @@ def _grown(words: Sequence[Sequence[str]]) -> tuple[list[str], list[tuple[str, s
 
 
 def byte_level_tokenizer() -> Tokenizer:
-    """Byte-level BPE: bytes, some words, and added tokens after them."""
+    """Return a byte-level BPE tokenizer of bytes, some words and added tokens."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     encoder = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokens, merges = _grown([encoder.pre_tokenize_str(word)[0][0] for word in WORDS])
@@ -57,7 +57,7 @@ def byte_level_tokenizer() -> Tokenizer:
 
 
 def sentence_piece_tokenizer(*, strip: bool) -> Tokenizer:
-    """SentencePiece-like BPE with byte fallback, as Llama 2 (stripping) and Gemma 3 (not)."""
+    """Return a SentencePiece-like BPE tokenizer with byte fallback, as Llama 2 (`strip`) or Gemma 3."""
     tokens, merges = _grown([word.replace(" ", "▁") for word in WORDS if word not in ("😀", "\n\n")])
     symbols = sorted(
         {symbol for word in WORDS for symbol in word.replace(" ", "▁") if symbol not in "😀\n"} | {"!"}
@@ -81,7 +81,7 @@ def sentence_piece_tokenizer(*, strip: bool) -> Tokenizer:
 
 
 def metaspace_tokenizer() -> Tokenizer:
-    """Unigram with Metaspace (T5): its decoder fits neither rule."""
+    """Return a Unigram tokenizer with Metaspace, as T5. Its decoder fits neither rule."""
     words = ["▁Hello", "▁world", "▁the", "▁", "ing", "é", *"Helowrdthing!,.aeiou東京"]
     scores = [(token, -float(number)) for number, token in enumerate(dict.fromkeys(words), 1)]
     tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0), ("</s>", 0.0), *scores], unk_id=0))
@@ -92,7 +92,7 @@ def metaspace_tokenizer() -> Tokenizer:
 
 
 def word_piece_tokenizer(extra: Sequence[str] = ()) -> Tokenizer:
-    """WordPiece (BERT): its decoder joins words, which fits neither rule."""
+    """Return a WordPiece tokenizer, as BERT. Its decoder joins words and fits neither rule."""
     words = ["[UNK]", "[SEP]", "hello", "world", "play", "##ing", "##s", "!", ",", ".", *extra]
     tokenizer = Tokenizer(
         models.WordPiece({word: number for number, word in enumerate(words)}, unk_token=words[0])
@@ -105,7 +105,7 @@ def word_piece_tokenizer(extra: Sequence[str] = ()) -> Tokenizer:
 
 
 def unruled_byte_tokenizer() -> Tokenizer:
-    """Byte tokens under a decoder of another order than Llama's or Gemma's, so the library decodes it."""
+    """Return a tokenizer with byte tokens that the library decodes: its decoder is no known one."""
     byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
     words = ["<unk>", "</s>", *byte_tokens, "▁Hello", "▁world", "!", "é"]
     tokenizer = Tokenizer(
@@ -124,14 +124,14 @@ def unruled_byte_tokenizer() -> Tokenizer:
 
 
 def id_of(tokenizer: Tokenizer, token: str) -> int:
-    """The id of a token that there is."""
+    """Return the id of a token."""
     token_id = tokenizer.token_to_id(token)
     assert token_id is not None
     return token_id
 
 
 def write_folder(folder: Path, tokenizer: Tokenizer | None, **configs: Any) -> Path:
-    """A Hugging Face folder: tokenizer.json, and `<name>.json` for each further value."""
+    """Write a Hugging Face folder: tokenizer.json, and NAME.json for each keyword. Return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     if tokenizer is not None:
         tokenizer.save(str(folder / "tokenizer.json"))

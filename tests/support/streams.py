@@ -1,4 +1,4 @@
-"""Streams through the derender endpoints: sent chunk by chunk or several at once, and added up."""
+"""Streams through the derender endpoints: send chunks one by one or in groups, add up the answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Added", "Post", "added_up", "at_once", "groups", "one_by_one", "whol
 
 
 class Post(Protocol):
-    """Sends JSON. Returns the status and the parsed body."""
+    """Sends JSON and returns the status and the parsed body."""
 
     def __call__(self, path: str, body: object, /) -> tuple[int, Any]: ...
 
@@ -20,7 +20,7 @@ class Post(Protocol):
 def one_by_one(
     post: Post, path: str, request: dict[str, Any], chunks: Iterable[object]
 ) -> list[dict[str, Any]]:
-    """Chunks of the answer, of one request for each generate chunk. The state goes back as it came."""
+    """Send a request for each generate chunk and return the chunks of the answers."""
     state, answered = None, []
     for chunk in chunks:
         body = {**request, "stream": True, "generate_chunk": chunk, "stream_state": state}
@@ -35,7 +35,7 @@ def one_by_one(
 def at_once(
     post: Post, path: str, request: dict[str, Any], chunks: Sequence[object], size: int
 ) -> list[dict[str, Any]]:
-    """Chunks of the answer, of one request for some generate chunks."""
+    """Send a request for every `size` generate chunks and return the chunks of the answers."""
     state, answered = None, []
     for begin in range(0, len(chunks), size):
         several = chunks[begin : begin + size]
@@ -51,7 +51,7 @@ def at_once(
 
 @dataclass
 class Added:
-    """What is said of one choice, in all."""
+    """All that an answer contains for one choice."""
 
     content: str = ""
     reasoning: str = ""
@@ -64,13 +64,13 @@ class Added:
 
 
 def added_up(chunks: Iterable[dict[str, Any]]) -> dict[int, Added]:
-    """Index → what the chunks of a stream add up to. Checks the form of the chunks."""
+    """Add up the chunks of a stream for each choice, and check the form of the chunks."""
     added: dict[int, Added] = {}
     for chunk in chunks:
         for choice in chunk["choices"]:
             first = choice["index"] not in added
             said = added.setdefault(choice["index"], Added())
-            assert said.finish_reason is None, "something after the finish"
+            assert said.finish_reason is None, "a chunk follows the finish reason"
             if "text" in choice:
                 said.content += choice["text"]
             else:
@@ -107,7 +107,7 @@ def _add_rest(said: Added, choice: dict[str, Any]) -> None:
 
 
 def whole(response: dict[str, Any]) -> dict[int, Added]:
-    """Index → what a complete answer says."""
+    """Read a complete answer, choice by choice."""
     added: dict[int, Added] = {}
     for choice in response["choices"]:
         said = added[choice["index"]] = Added()
@@ -122,7 +122,7 @@ def whole(response: dict[str, Any]) -> dict[int, Added]:
 
 
 def whole_response(chunks: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The generate response that a stream's generate chunks add up to."""
+    """Return the generate response that generate chunks add up to."""
     response: dict[str, Any] = {"choices": []}
     choices: dict[int, dict[str, Any]] = {}
     for chunk in chunks:
@@ -139,9 +139,9 @@ def whole_response(chunks: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def groups(chunks: Sequence[dict[str, Any]], sizes: Iterable[int]) -> list[dict[str, Any]]:
-    """The ids of a stream of one choice, with their log probabilities, in chunks of these sizes and a last one.
+    """Regroup a stream of one choice into chunks of the given sizes and a last chunk of the rest.
 
-    The last one has what ended the generation.
+    The last chunk has the finish reason.
     """
     response = whole_response(chunks)
     (choice,) = response.pop("choices")

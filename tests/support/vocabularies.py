@@ -1,4 +1,4 @@
-"""Small vocabularies: whole ones, ones made of given pieces, and files written by hand."""
+"""Small vocabularies, and vocabulary files written by hand."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class B(IntEnum):
-    """Ids of `BYTE_LEVEL`, after one id for each byte."""
+    """Ids of `BYTE_LEVEL`. The first 256 are the bytes."""
 
     HELLO = 256
     COMMA = 257
@@ -75,7 +75,7 @@ BYTE_LEVEL: Final[list[bytes]] = [
 
 
 class S(IntEnum):
-    """Ids of `SENTENCE_PIECE`; byte N is `S.BYTE + N`."""
+    """Ids of `SENTENCE_PIECE`. Byte N is `S.BYTE + N`."""
 
     UNK = 0
     BOS = 1
@@ -109,7 +109,7 @@ SENTENCE_PIECE: Final[list[bytes]] = [
 
 
 def manifest(**changes: Any) -> Manifest:
-    """A manifest with the given fields."""
+    """Return a manifest with the given fields."""
     values: dict[str, Any] = {
         "name": "tiny",
         "rule": "byte-level",
@@ -125,7 +125,7 @@ def manifest(**changes: Any) -> Manifest:
 
 
 def loaded(content: bytes) -> Vocabulary:
-    """A vocabulary from a file's content."""
+    """Load a vocabulary from the content of a file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "v.vocab")
         path.write_bytes(content)
@@ -133,13 +133,13 @@ def loaded(content: bytes) -> Vocabulary:
 
 
 def vocabulary(pieces: Sequence[bytes], rule: Rule = "byte-level", **changes: Any) -> Vocabulary:
-    """A vocabulary of the given pieces."""
+    """Return a vocabulary of the given pieces."""
     named = sum(1 for piece in pieces if piece)
     return loaded(dump(manifest(rule=rule, size=len(pieces), named=named, **changes), pieces))
 
 
 def byte_level() -> Vocabulary:
-    """`BYTE_LEVEL`, with a primary and another end-of-sequence id."""
+    """Return the vocabulary `BYTE_LEVEL`, with two ids that end a sequence."""
     return vocabulary(
         BYTE_LEVEL,
         eos_token_id=int(B.EOS),
@@ -150,7 +150,7 @@ def byte_level() -> Vocabulary:
 
 
 def sentence_piece(*, strip: bool) -> Vocabulary:
-    """`SENTENCE_PIECE`, whose first space is dropped or not."""
+    """Return the vocabulary `SENTENCE_PIECE`. `strip` drops the first space of a text."""
     return vocabulary(
         SENTENCE_PIECE,
         "byte-fallback",
@@ -163,7 +163,7 @@ def sentence_piece(*, strip: bool) -> Vocabulary:
 
 
 def library(tokenizer: Tokenizer, **changes: Any) -> Vocabulary:
-    """A vocabulary that the `tokenizers` library decodes."""
+    """Return a vocabulary that the `tokenizers` library decodes."""
     size = max(tokenizer.get_vocab().values()) + 1
     values: dict[str, Any] = {"rule": "tokenizers", "size": size, "named": size, **changes}
     definition = tokenizer.to_str()
@@ -175,7 +175,7 @@ def library(tokenizer: Tokenizer, **changes: Any) -> Vocabulary:
 def file_content(
     manifest_json: bytes, pieces: Sequence[bytes], *, version: int = 3, count: int | None = None
 ) -> bytes:
-    """A vocabulary file, written as its format is documented."""
+    """Return the content of a vocabulary file, written from the description of its format."""
     padded = manifest_json + b" " * (-len(manifest_json) % 4)
     ends = [0]
     for piece in pieces:
