@@ -1,4 +1,4 @@
-"""Complete generations: one response of the generate server for each prompt."""
+"""Complete generations: one response of the generate server for each request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .upstream.errors import log_faults
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .prompts import Prompt
+    from .generate_requests import PreparedRequest
     from .settings import Upstream
     from .upstream.client import UpstreamClient
 
@@ -24,44 +24,44 @@ __all__ = ["generate"]
 
 
 async def generate(
-    client: UpstreamClient, upstream: Upstream, prompts: Sequence[Prompt], limit: int
+    client: UpstreamClient, upstream: Upstream, requests: Sequence[PreparedRequest], limit: int
 ) -> list[GenerateResponse]:
-    """Generate from all prompts concurrently.
+    """Send all requests to a generate server concurrently.
 
     Args:
         client: Calls the generate server.
         upstream: The generate server.
-        prompts: The prompts.
+        requests: The requests.
         limit: Maximum bytes of a response.
 
     Returns:
-        One response for each prompt.
+        One response for each request.
 
     Raises:
         DerenderError: A generation fails. The others are cancelled.
     """
     responses: dict[int, GenerateResponse] = {}
 
-    async def generate_one(place: int, prompt: Prompt) -> None:
+    async def generate_one(place: int, request: PreparedRequest) -> None:
         with log_faults(upstream.name):
-            responses[place] = _read(await client.generate(upstream, prompt.body, limit), prompt)
+            responses[place] = _read(await client.generate(upstream, request.body, limit), request)
 
-    await run_all(partial(generate_one, place, prompt) for place, prompt in enumerate(prompts))
-    return [responses[place] for place in range(len(prompts))]
+    await run_all(partial(generate_one, place, request) for place, request in enumerate(requests))
+    return [responses[place] for place in range(len(requests))]
 
 
-def _read(content: bytes, prompt: Prompt) -> GenerateResponse:
+def _read(content: bytes, request: PreparedRequest) -> GenerateResponse:
     try:
         response = read(GenerateResponse, content)
     except DerenderError as error:
         raise BadGateway(
             "the generate server's response is not a generate response", quoting=error.message
         ) from None
-    if len(response.choices) != prompt.choices:
+    if len(response.choices) != request.n:
         raise BadGateway(
-            f"the generate server returned {len(response.choices)} choices; {prompt.choices} were requested"
+            f"the generate server returned {len(response.choices)} choices; {request.n} were requested"
         )
-    update: dict[str, object] = {"request_id": prompt.request_id, **NOT_FOR_CLIENTS}
+    update: dict[str, object] = {"request_id": request.request_id, **NOT_FOR_CLIENTS}
     if response.prompt_token_ids is None:
-        update["prompt_token_ids"] = list(prompt.token_ids)
+        update["prompt_token_ids"] = list(request.token_ids)
     return response.model_copy(update=update)

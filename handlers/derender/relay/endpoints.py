@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from derender.answers import choices
 from derender.answers.chat import chat_completion
+from derender.answers.choices import Prompt
 from derender.answers.completions import text_completion
 from derender.answers.message import read_chat_options
 from derender.endpoints import CHAT, COMPLETIONS
 from derender.errors import BadRequest
+from derender.protocol.generate import GenerateResponse
 from derender.protocol.limits import check_client_request
+from derender.protocol.openai import ChatCompletion, TextCompletion
 
 from .requests import (
     ChatRelayRequest,
@@ -21,17 +24,16 @@ from .requests import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from derender.endpoints import Endpoint
-    from derender.models.model import RequestedModel, ServedModel
-    from derender.protocol.generate import GenerateResponse
-    from derender.protocol.openai import ChatCompletion, TextCompletion
+    from derender.models.model import RequestedModel
+    from derender.streaming import Generation
 
-    from .prompts import Prompt
     from .requests import ClientRequest, RelayRequest
 
-__all__ = ["RELAY_ENDPOINTS", "RelayEndpoint"]
+__all__ = ["RELAY_ENDPOINTS", "RelayEndpoint", "WriteAnswer"]
+
+WriteAnswer = Callable[[Sequence[Prompt], Sequence[GenerateResponse], int], ChatCompletion | TextCompletion]
+"""Writes complete generations as an answer: `(prompts, responses, created)`, one response for each prompt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +46,9 @@ class RelayEndpoint:
         relay_request: The model of a request to the relay's own route.
         example: A client's request, for the documentation.
         many_prompts: Whether a client's request may have several prompts.
-        check: Checks a client's request: `(path, client, model)`, with the path of the request in the body.
-        derender: Derenders complete generations: `(model, client, prompts, responses, created)`, with one
-            response for each prompt.
+        complete: Checks a client's request that does not stream, and returns what writes the answer:
+            `(requested, path, client)`, with the path of the client's request in the body, for errors.
+        stream: Checks a client's request that streams, and returns what derenders it. Takes the same.
     """
 
     openai: Endpoint
@@ -54,61 +56,65 @@ class RelayEndpoint:
     relay_request: type[RelayRequest]
     example: Mapping[str, object]
     many_prompts: bool
-    check: Callable[[str, Any, ServedModel], object]
-    derender: Callable[
-        [RequestedModel, Any, Sequence[Prompt], Sequence[GenerateResponse], int],
-        ChatCompletion | TextCompletion,
-    ]
+    complete: Callable[[RequestedModel, str, Any], WriteAnswer]
+    stream: Callable[[RequestedModel, str, Any], Generation[Any, Any]]
 
 
-def _check_chat(path: str, client: ClientChatRequest | None, model: ServedModel) -> object:
-    return read_chat_options(path, client, model.parsers, whole_calls=True)
-
-
-def _derender_chat(
-    requested: RequestedModel,
-    client: ClientChatRequest,
-    prompts: Sequence[Prompt],
-    responses: Sequence[GenerateResponse],
-    created: int,
-) -> ChatCompletion:
-    ((prompt,), (response,)) = prompts, responses
+def _complete_chat(requested: RequestedModel, path: str, client: ClientChatRequest | None) -> WriteAnswer:
     model, name = requested
-    return chat_completion(
-        model,
-        read_chat_options("chat_request", client, model.parsers, whole_calls=True),
-        response,
-        choices.Prompt(prompt.token_ids, len(prompt.token_ids)),
-        name=name,
-        created=created,
-        stops_reported=False,
-    )
+    options = read_chat_options(path, client, model.parsers, whole_calls=True)
+
+    def write(prompts: Sequence[Prompt], responses: Sequence[GenerateResponse], created: int) -> ChatCompletion:
+        ((prompt,), (response,)) = prompts, responses
+        return chat_completion(
+            model,
+            options,
+            response,
+            prompt,
+            name=name,
+            created=created,
+            stops_reported=False,
+        )
+
+    return write
 
 
-def _check_completion(path: str, client: ClientCompletionRequest | None, _: ServedModel) -> None:
-    if client is None:
-        return
+def _stream_chat(requested: RequestedModel, path: str, client: ClientChatRequest) -> Generation[Any, Any]:
+    return CHAT.generation(*requested, path, client, None)
+
+
+def _complete_completion(
+    requested: RequestedModel, path: str, client: ClientCompletionRequest | None
+) -> WriteAnswer:
+    model, name = requested
+    client = client or ClientCompletionRequest()
     check_client_request(path, client)
+    _refuse_echo(path, client)
+
+    def write(prompts: Sequence[Prompt], responses: Sequence[GenerateResponse], created: int) -> TextCompletion:
+        return text_completion(
+            model,
+            client,
+            responses,
+            prompts,
+            name=name,
+            created=created,
+            stops_reported=False,
+        )
+
+    return write
+
+
+def _stream_completion(
+    requested: RequestedModel, path: str, client: ClientCompletionRequest
+) -> Generation[Any, Any]:
+    _refuse_echo(path, client)
+    return COMPLETIONS.generation(*requested, path, client, None)
+
+
+def _refuse_echo(path: str, client: ClientRequest) -> None:
     if client.echo:
         raise BadRequest("echo is not supported: an answer can't contain its prompt", param=f"{path}.echo")
-
-
-def _derender_completion(
-    requested: RequestedModel,
-    client: ClientCompletionRequest,
-    prompts: Sequence[Prompt],
-    responses: Sequence[GenerateResponse],
-    created: int,
-) -> TextCompletion:
-    return text_completion(
-        requested.model,
-        client,
-        responses,
-        [choices.Prompt(prompt.token_ids, len(prompt.token_ids)) for prompt in prompts],
-        name=requested.name,
-        created=created,
-        stops_reported=False,
-    )
 
 
 RELAY_ENDPOINTS: Final = (
@@ -118,8 +124,8 @@ RELAY_ENDPOINTS: Final = (
         relay_request=ChatRelayRequest,
         example={"messages": [{"role": "user", "content": "Say hello"}]},
         many_prompts=False,
-        check=_check_chat,
-        derender=_derender_chat,
+        complete=_complete_chat,
+        stream=_stream_chat,
     ),
     RelayEndpoint(
         openai=COMPLETIONS,
@@ -127,7 +133,7 @@ RELAY_ENDPOINTS: Final = (
         relay_request=CompletionRelayRequest,
         example={"prompt": "Once upon a time"},
         many_prompts=True,
-        check=_check_completion,
-        derender=_derender_completion,
+        complete=_complete_completion,
+        stream=_stream_completion,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import orjson
@@ -11,7 +12,8 @@ from derender.protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
 from derender.protocol.openai import ChatCompletionChunk, TextCompletionChunk, Usage
 from derender.protocol.reading import read
 from derender.streaming.checks import CheckedChunk, check_order, read_chunk
-from derender.telemetry.answer_facts import count_candidates
+from derender.telemetry.answer_facts import count_candidates, find_outcomes
+from derender.telemetry.tally import Tally
 
 from .upstream.errors import refusal
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from derender.protocol.derender import ClientRequest
     from derender.streaming.generation import Generation
+    from derender.telemetry.tally import Outcome
 
 __all__ = ["NOT_FOR_CLIENTS", "RelayedGeneration"]
 
@@ -34,9 +37,7 @@ class RelayedGeneration(Generic[ChunkT]):
     """The generation of one prompt.
 
     Attributes:
-        first_choice: The number of its first choice in the answer.
         state: The state of the derendered stream.
-        candidates: How many logprob candidates were received.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class RelayedGeneration(Generic[ChunkT]):
         created: int,
         first_choice: int = 0,
         continuous_usage: bool = False,
+        observed: bool = False,
         secrets: Sequence[str] = (),
     ) -> None:
         """Receive nothing yet.
@@ -59,28 +61,33 @@ class RelayedGeneration(Generic[ChunkT]):
             created: Unix time in seconds.
             first_choice: The number of its first choice in the answer.
             continuous_usage: Whether every chunk contains usage.
+            observed: Whether to count what the parser makes of choices.
             secrets: Strings that no message to the client may contain.
         """
-        self.first_choice = first_choice
         self.state = generation.begin(request_id, token_ids, created)
-        self.candidates = 0
         self._generation: Generation[ClientRequest, ChunkT] = generation
         self._token_ids = token_ids
+        self._first_choice = first_choice
         self._continuous_usage = continuous_usage
         self._secrets = secrets
         self._upstream_id: str | None = None  # servers may choose another id than the requested one
         self._usage: ChunkUsage | None = None
         self._last = GenerateChunk.model_construct(choices=[])  # the last chunk without choices
+        self._candidates = 0
+        parsers = generation.model.parsers
+        self._markers = parsers.markers if observed and parsers is not None else None
+        self._outcomes: Counter[Outcome] = Counter()
 
     @property
-    def prompt_tokens(self) -> int:
-        """The length of the prompt."""
-        return len(self._token_ids)
-
-    @property
-    def completion_tokens(self) -> int:
-        """How many token ids were received."""
-        return sum(choice.received for choice in self.state.choices.values())
+    def tally(self) -> Tally:
+        """Counts of what was received so far."""
+        return Tally(
+            prompt_tokens=len(self._token_ids),
+            completion_tokens=self._received,
+            choices=sum(choice.finished for choice in self.state.choices.values()),
+            candidates=self._candidates,
+            outcomes=dict(self._outcomes),
+        )
 
     @property
     def finished(self) -> bool:
@@ -109,7 +116,7 @@ class RelayedGeneration(Generic[ChunkT]):
         if chunk.usage is not None and (not chunk.choices or self._generation.n == 1):
             self._usage = chunk.usage
         self._upstream_id = self._upstream_id or chunk.request_id
-        self.candidates += count_candidates(chunk.choices)
+        self._candidates += count_candidates(chunk.choices)
         if not chunk.choices:
             self._last = chunk
             return None
@@ -120,7 +127,7 @@ class RelayedGeneration(Generic[ChunkT]):
             checked = checked._replace(chunk=chunk.model_copy(update=prompt))
         answer = self._derender(checked)
         if self._continuous_usage:
-            counted = ChunkUsage(completion_tokens=self.completion_tokens)
+            counted = ChunkUsage(completion_tokens=self._received)
             return self._numbered(answer, usage=answer.usage or self._generation.usage(counted))
         # After a stop string, only the finish reason matters to the client.
         if before is not None and before.ended and choice.finish_reason is None:
@@ -158,8 +165,8 @@ class RelayedGeneration(Generic[ChunkT]):
     def usage(self) -> Usage:
         """Count tokens as the generate server did, or as received if it counted fewer or none."""
         counted = self._usage
-        if counted is None or (counted.completion_tokens or 0) < self.completion_tokens:
-            counted = ChunkUsage(completion_tokens=self.completion_tokens)
+        if counted is None or (counted.completion_tokens or 0) < self._received:
+            counted = ChunkUsage(completion_tokens=self._received)
         usage = self._generation.usage(counted)
         assert usage is not None
         return usage
@@ -168,16 +175,22 @@ class RelayedGeneration(Generic[ChunkT]):
         """Return the last chunk of the stream, which contains the usage of the whole answer."""
         return self._derender(CheckedChunk(self._last, None)).model_copy(update={"usage": usage})
 
+    @property
+    def _received(self) -> int:
+        return sum(choice.received for choice in self.state.choices.values())
+
     def _derender(self, checked: CheckedChunk) -> ChunkT:
         answer, self.state = self._generation.derender(self.state, checked)
+        if self._markers is not None:
+            self._outcomes.update(find_outcomes(self._markers, answer, self.state.choices))
         return answer
 
     def _numbered(self, answer: ChunkT, *, usage: Usage | None = None) -> ChunkT:
         """Number choices as the answer does, and set the usage."""
         update: dict[str, object] = {"usage": usage}
-        if self.first_choice:
+        if self._first_choice:
             update["choices"] = [
-                choice.model_copy(update={"index": self.first_choice + choice.index})
+                choice.model_copy(update={"index": self._first_choice + choice.index})
                 for choice in answer.choices
             ]
         return answer.model_copy(update=update)

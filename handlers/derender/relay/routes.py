@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,35 +22,34 @@ from derender.telemetry.observation import AnswerFacts
 from derender.telemetry.tally import Tally
 
 from .complete import generate
-from .prompts import make_prompt, read_generate_requests
+from .generate_requests import PreparedRequest, prepare_request, read_generate_requests
 from .responses import EventStreamResponse
-from .streamed import StreamedAnswer, StreamPlan
+from .streamed import StreamedAnswer
 from .tasks import run_while_connected
 from .upstream.errors import log_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from derender.models.model import Models, RequestedModel
+    from derender.streaming import Generation
 
-    from .endpoints import RelayEndpoint
-    from .prompts import Prompt
+    from .endpoints import RelayEndpoint, WriteAnswer
     from .requests import ClientRequest
     from .settings import RelaySettings, Upstream
-    from .streamed import PreparePrompts
     from .upstream.client import UpstreamClient
 
 __all__ = ["Routes"]
 
+PrepareRequests = Callable[[], Awaitable[Sequence[PreparedRequest]]]
+"""Prepares the requests to the generate server, one for each prompt."""
+
 
 class _Exchange(NamedTuple):
-    """A client's request that was checked, and who answers it."""
+    """A client's request, and who answers it."""
 
+    request: Request
     client: ClientRequest
     requested: RequestedModel
     upstream: Upstream
-    generation: Any
-    """Derenders the stream; None if the client wants a complete answer."""
     upstreams: UpstreamClient
     created: int
     """Unix time in seconds."""
@@ -71,120 +72,113 @@ class Routes:
     max_body_bytes: int
 
     async def relay(self, request: Request) -> Response:
-        """Generate from a generate request, and derender the generation for the client."""
+        """Send a generate request to a generate server, and derender what it generates."""
         body = read(self.endpoint.relay_request, await read_body(request, self.max_body_bytes))
-        exchange = self._check(
-            request, self.endpoint.openai.client_field, body.client, model=body.model, upstream=body.upstream
-        )
-        prompt = make_prompt(body.generate_request, exchange.client, exchange.requested.model.limits)
+        client = body.client or self.endpoint.client_request()
+        exchange = self._exchange(request, client, model=body.model, upstream=body.upstream)
+        respond = self._responder(exchange, self.endpoint.openai.client_field, body.client)
+        prepared = prepare_request(body.generate_request, client, exchange.requested.model.limits)
 
-        async def prepare() -> Sequence[Prompt]:
-            return [prompt]
+        async def prepare() -> Sequence[PreparedRequest]:
+            return [prepared]
 
-        return await self._answer(request, exchange, prepare)
+        return await respond(prepare)
 
     async def create(self, request: Request) -> Response:
-        """Render a client's request, generate from it, and derender the generations."""
+        """Have a client's request rendered, and then answer it as `relay` does."""
         content = await read_body(request, self.max_body_bytes)
         client = read(self.endpoint.client_request, content)
-        exchange = self._check(request, "body", client)
+        exchange = self._exchange(request, client)
+        respond = self._responder(exchange, "body", client)
         check_count("n", client.n, exchange.requested.model.limits)
+        return await respond(partial(self._render, exchange, content))
 
-        async def prepare() -> Sequence[Prompt]:
-            return await self._render(exchange, content)
-
-        return await self._answer(request, exchange, prepare)
-
-    def _check(
+    def _exchange(
         self,
         request: Request,
-        path: str,
-        client: ClientRequest | None,
+        client: ClientRequest,
         *,
         model: str | None = None,
         upstream: str | None = None,
     ) -> _Exchange:
-        """Check all that can be checked before an upstream is called.
+        return _Exchange(
+            request,
+            client,
+            self.models.find(model or client.model),
+            self.settings.find_upstream(upstream),
+            request.state.upstream_client,
+            int(time.time()),
+        )
+
+    def _responder(
+        self, exchange: _Exchange, path: str, client: ClientRequest | None
+    ) -> Callable[[PrepareRequests], Awaitable[Response]]:
+        """Check a client's request, and return what answers it.
 
         Args:
-            request: The HTTP request.
-            path: The path of the client's request in the body.
-            client: The client's request.
-            model: The name of the model; the client's by default.
-            upstream: The name of the generate server.
+            exchange: The exchange.
+            path: Path of the client's request in the body, for errors.
+            client: The client's request, if the body contains one.
 
         Raises:
             DerenderError: The request can't be answered.
         """
-        given, client = client, client or self.endpoint.client_request()
-        requested = self.models.find(model or client.model)
-        generate_server = self.settings.find_upstream(upstream)
-        self.endpoint.check(path, given, requested.model)
-        generation = None
-        if client.stream:
-            generation = self.endpoint.openai.generation(*requested, path, client, None)
-        return _Exchange(
-            client,
-            requested,
-            generate_server,
-            generation,
-            upstreams=request.state.upstream_client,
-            created=int(time.time()),
-        )
+        if exchange.client.stream:
+            return partial(self._stream, exchange, self.endpoint.stream(exchange.requested, path, client))
+        return partial(self._complete, exchange, self.endpoint.complete(exchange.requested, path, client))
 
-    async def _render(self, exchange: _Exchange, content: bytes) -> list[Prompt]:
-        """Have the render service turn a client's request into prompts."""
+    async def _render(self, exchange: _Exchange, content: bytes) -> list[PreparedRequest]:
+        """Have the render service turn a client's request into generate requests."""
         render, limits = self.settings.render, exchange.requested.model.limits
         assert render is not None
+        path = f"{self.endpoint.openai.path}/render"
         with log_faults(render.name):
             requests = read_generate_requests(
-                await exchange.upstreams.render(
-                    f"{self.endpoint.openai.path}/render", content, self.max_body_bytes
-                )
+                await exchange.upstreams.render(path, content, self.max_body_bytes)
             )
         if len(requests) > 1 and not self.endpoint.many_prompts:
             raise BadGateway(f"the render service returned {len(requests)} prompts for one conversation")
         check_count("prompt", len(requests) * exchange.client.n, limits)
         try:
-            return [make_prompt(each, exchange.client, limits) for each in requests]
+            return [prepare_request(each, exchange.client, limits) for each in requests]
         except DerenderError as error:
             raise BadGateway("the render service's response can't be relayed", quoting=error.message) from None
 
-    async def _answer(self, request: Request, exchange: _Exchange, prepare: PreparePrompts) -> Response:
-        if exchange.generation is not None:
-            return self._stream(request, exchange, prepare)
-        note(request.scope, lambda: AnswerFacts(model=exchange.requested.name))
-        response = await run_while_connected(
-            request.receive, lambda: self._complete(request, exchange, prepare)
-        )
-        return response or Response(status_code=HTTPStatus.BAD_REQUEST)  # the client has disconnected
-
-    def _stream(self, request: Request, exchange: _Exchange, prepare: PreparePrompts) -> Response:
-        plan: StreamPlan[Any] = StreamPlan(
+    async def _stream(
+        self, exchange: _Exchange, generation: Generation[Any, Any], prepare: PrepareRequests
+    ) -> Response:
+        scope = exchange.request.scope
+        answer = StreamedAnswer(
             exchange.upstreams,
             exchange.upstream,
             prepare,
-            exchange.generation,
+            generation,
             exchange.client,
             exchange.created,
-            observed=is_observed(request.scope),
+            observed=is_observed(scope),
         )
-        answer = StreamedAnswer(plan)
-        note(request.scope, answer.facts)
+        note(scope, answer.facts)
         return EventStreamResponse(answer, self.settings.keep_alive)
 
-    async def _complete(self, request: Request, exchange: _Exchange, prepare: PreparePrompts) -> Response:
-        prompts = await prepare()
-        tally = Tally(prompt_tokens=sum(len(prompt.token_ids) for prompt in prompts))
-        note(request.scope, lambda: AnswerFacts(model=exchange.requested.name, tally=tally))
-        responses = await generate(exchange.upstreams, exchange.upstream, prompts, self.max_body_bytes)
+    async def _complete(self, exchange: _Exchange, write: WriteAnswer, prepare: PrepareRequests) -> Response:
+        response = await run_while_connected(
+            exchange.request.receive, partial(self._generate, exchange, write, prepare)
+        )
+        return response or Response(status_code=HTTPStatus.BAD_REQUEST)  # the client has disconnected
+
+    async def _generate(self, exchange: _Exchange, write: WriteAnswer, prepare: PrepareRequests) -> Response:
+        scope, (model, name) = exchange.request.scope, exchange.requested
+        note(scope, lambda: AnswerFacts(model=name))
+        requests = await prepare()
+        prompts = [request.prompt for request in requests]
+        tally = Tally(prompt_tokens=sum(prompt.tokens for prompt in prompts))
+        note(scope, lambda: AnswerFacts(model=name, tally=tally))
+        responses = await generate(exchange.upstreams, exchange.upstream, requests, self.max_body_bytes)
         try:
-            answer = self.endpoint.derender(
-                exchange.requested, exchange.client, prompts, responses, exchange.created
-            )
+            answer = write(prompts, responses, exchange.created)
         except DerenderError as error:
             raise BadGateway(
                 "the generate server's response can't be derendered", quoting=error.message
             ) from None
-        note(request.scope, lambda: describe_complete(exchange.requested.model, responses, answer))
+        note(scope, lambda: describe_complete(model, responses, answer))
         return json_response(answer)

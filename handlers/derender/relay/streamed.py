@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -14,7 +13,6 @@ from anyio import current_time, move_on_after
 from derender.errors import DerenderError, UpstreamLost
 from derender.http.sse import DONE, encode_event
 from derender.protocol.openai import ChatCompletionChunk, TextCompletionChunk, Usage
-from derender.telemetry.answer_facts import find_outcomes
 from derender.telemetry.faults import log_unexpected
 from derender.telemetry.observation import AnswerFacts
 from derender.telemetry.request_ids import harmless_or_none
@@ -31,17 +29,14 @@ if TYPE_CHECKING:
 
     from derender.protocol.derender import ClientRequest as DerenderedRequest
     from derender.streaming.generation import Generation
-    from derender.telemetry.tally import Outcome
 
-    from .prompts import Prompt
+    from .generate_requests import PreparedRequest
     from .requests import ClientRequest
     from .responses import Emit
     from .settings import Upstream
     from .upstream.client import UpstreamClient
 
-    PreparePrompts = Callable[[], Awaitable[Sequence[Prompt]]]
-
-__all__ = ["StreamPlan", "StreamedAnswer"]
+__all__ = ["StreamedAnswer"]
 
 GRACE_SECONDS: Final = 1.0
 """How long to wait for usage and the end of the stream after all choices have finished."""
@@ -50,37 +45,28 @@ _DONE: Final = b"[DONE]"
 ChunkT = TypeVar("ChunkT", ChatCompletionChunk, TextCompletionChunk)
 
 
-@dataclass(frozen=True)
-class StreamPlan(Generic[ChunkT]):
-    """How to stream the answer to a client's request.
+@dataclass
+class StreamedAnswer(Generic[ChunkT]):
+    """The events of a streamed answer.
 
     Attributes:
         upstreams: Calls the generate server.
         upstream: The generate server.
-        prepare: Prepares the prompts.
-        generation: Derenders the chunks, for a prompt that is not known yet.
+        prepare: Prepares the requests to the generate server, one for each prompt.
+        generation: Derenders the chunks. Each request completes it with its prompt.
         client: The client's request.
         created: Unix time in seconds.
-        observed: Whether to count what parsers find.
+        observed: Whether to count what parsers make of choices.
     """
 
     upstreams: UpstreamClient
     upstream: Upstream
-    prepare: PreparePrompts
+    prepare: Callable[[], Awaitable[Sequence[PreparedRequest]]]
     generation: Generation[DerenderedRequest, ChunkT]
     client: ClientRequest
     created: int
     observed: bool = False
-
-
-class StreamedAnswer(Generic[ChunkT]):
-    """The events of a streamed answer."""
-
-    def __init__(self, plan: StreamPlan[ChunkT]) -> None:
-        """Call no upstream yet."""
-        self._plan: StreamPlan[ChunkT] = plan
-        self._generations: list[RelayedGeneration[ChunkT]] = []
-        self._outcomes: Counter[Outcome] = Counter()
+    _generations: list[RelayedGeneration[ChunkT]] = field(default_factory=list, init=False)
 
     async def produce(self, emit: Emit) -> None:
         """Produce all events: those of all prompts as they come, the usage if asked for, and `[DONE]`.
@@ -91,13 +77,13 @@ class StreamedAnswer(Generic[ChunkT]):
         Raises:
             DerenderError: No more events follow.
         """
-        prompts = await self._plan.prepare()
-        self._generations = self._start(prompts)
+        requests = await self.prepare()
+        self._generations = self._start(requests)
         await run_all(
-            partial(self._relay, prompt, generation, emit)
-            for prompt, generation in zip(prompts, self._generations, strict=True)
+            partial(self._relay, request, generation, emit)
+            for request, generation in zip(requests, self._generations, strict=True)
         )
-        if self._plan.client.stream_options.include_usage:
+        if self.client.stream_options.include_usage:
             await emit(encode_event(self._generations[0].usage_chunk(self._usage())))
         await emit(DONE)
 
@@ -113,50 +99,43 @@ class StreamedAnswer(Generic[ChunkT]):
 
     def facts(self) -> AnswerFacts:
         """Return what is known of the answer so far."""
-        plan, generations = self._plan.generation, self._generations
-        parsers = None if plan.parser is None else plan.model.parsers
-        choices = [choice for each in generations for choice in each.state.choices.values()]
+        generation, relayed = self.generation, self._generations
+        parsers = None if generation.parser is None else generation.model.parsers
         return AnswerFacts(
-            completion_id=harmless_or_none(generations[0].state.request_id) if generations else None,
-            model=plan.name,
+            completion_id=harmless_or_none(relayed[0].state.request_id) if relayed else None,
+            model=generation.name,
             streamed=True,
             parsers=() if parsers is None else parsers.names,
-            tally=Tally(
-                prompt_tokens=sum(each.prompt_tokens for each in generations),
-                completion_tokens=sum(each.completion_tokens for each in generations),
-                choices=sum(choice.finished for choice in choices),
-                candidates=sum(each.candidates for each in generations),
-                outcomes=dict(self._outcomes),
-            ),
+            tally=sum((each.tally for each in relayed), Tally()),
         )
 
-    def _start(self, prompts: Sequence[Prompt]) -> list[RelayedGeneration[ChunkT]]:
-        plan = self._plan
+    def _start(self, requests: Sequence[PreparedRequest]) -> list[RelayedGeneration[ChunkT]]:
         generations: list[RelayedGeneration[ChunkT]] = []
         first_choice = 0
-        for prompt in prompts:
+        for request in requests:
             generation = RelayedGeneration(
-                replace(plan.generation, n=prompt.choices, prompt_tokens=len(prompt.token_ids)),
-                prompt.token_ids,
-                request_id=prompts[0].request_id,
-                created=plan.created,
+                replace(self.generation, n=request.n, prompt_tokens=len(request.token_ids)),
+                request.token_ids,
+                request_id=requests[0].request_id,
+                created=self.created,
                 first_choice=first_choice,
-                continuous_usage=plan.client.continuous_usage,
-                secrets=plan.upstream.secrets,
+                continuous_usage=self.client.continuous_usage,
+                observed=self.observed,
+                secrets=self.upstream.secrets,
             )
             generations.append(generation)
-            first_choice += prompt.choices
+            first_choice += request.n
         return generations
 
-    async def _relay(self, prompt: Prompt, generation: RelayedGeneration[ChunkT], emit: Emit) -> None:
-        upstream = self._plan.upstream
-        with log_faults(upstream.name):
+    async def _relay(self, request: PreparedRequest, generation: RelayedGeneration[ChunkT], emit: Emit) -> None:
+        with log_faults(self.upstream.name):
             with move_on_after(math.inf) as grace:
-                async with aclosing(self._plan.upstreams.stream(upstream, prompt.body)) as events:
+                async with aclosing(self.upstreams.stream(self.upstream, request.body)) as events:
                     await self._follow(generation, events, emit, grace)
             if not generation.ended:
                 raise UpstreamLost("the generate server ended its stream before all choices had finished")
-        await self._emit(generation, generation.stop(), emit)
+        if chunks := generation.stop():
+            await emit(b"".join(map(encode_event, chunks)))
 
     async def _follow(
         self,
@@ -174,7 +153,7 @@ class StreamedAnswer(Generic[ChunkT]):
                     return
                 chunk = generation.receive(data)
                 if chunk is not None:
-                    await self._emit(generation, [chunk], emit)
+                    await emit(encode_event(chunk))
                 if generation.finished:
                     grace.deadline = current_time() + GRACE_SECONDS
                 elif generation.ended:
@@ -183,15 +162,6 @@ class StreamedAnswer(Generic[ChunkT]):
             # Once all choices have ended, the answer is complete.
             if not generation.ended:
                 raise
-
-    async def _emit(self, generation: RelayedGeneration[ChunkT], chunks: Sequence[ChunkT], emit: Emit) -> None:
-        parsers = self._plan.generation.model.parsers
-        if self._plan.observed and parsers is not None:
-            first, choices = generation.first_choice, generation.state.choices
-            for chunk in chunks:
-                self._outcomes.update(find_outcomes(parsers.markers, chunk, choices, first_choice=first))
-        if chunks:
-            await emit(b"".join(map(encode_event, chunks)))
 
     def _usage(self) -> Usage:
         first, *others = (generation.usage() for generation in self._generations)

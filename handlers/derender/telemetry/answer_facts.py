@@ -100,7 +100,7 @@ def count_candidates(choices: Iterable[GenerateChoice | ChunkChoice]) -> int:
 
 
 def find_outcomes(
-    markers: Iterable[str], chunk: Chunk, choices: Mapping[int, ChoiceState], *, first_choice: int = 0
+    markers: Iterable[str], chunk: Chunk, choices: Mapping[int, ChoiceState]
 ) -> Iterator[Outcome]:
     """Return what the parser made of the choices that a chunk finishes, and of the chunk's text.
 
@@ -108,7 +108,6 @@ def find_outcomes(
         markers: Texts of the parser's markers.
         chunk: The chunk.
         choices: Index → state of the choice after the chunk.
-        first_choice: Index of the first of these choices in the answer.
     """
     if not isinstance(chunk, ChatCompletionChunk):
         return
@@ -117,7 +116,7 @@ def find_outcomes(
         if _shows_marker(markers, content):
             yield "markup"
         if choice.finish_reason is not None:
-            state = choices[choice.index - first_choice]
+            state = choices[choice.index]
             answered = content or (state.parsing is not None and state.parsing.answered)
             yield _outcome(choice.finish_reason, calls=state.calls > 0, text=bool(answered))
 

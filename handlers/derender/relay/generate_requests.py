@@ -1,4 +1,4 @@
-"""Prompts: what clients and the render service ask to generate, as requests to a generate server."""
+"""Generate requests: read from the render service, checked, and written for the generate server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import orjson
 
+from derender.answers.choices import Prompt
 from derender.errors import BadGateway, BadRequest
 from derender.protocol.limits import check_count, check_prompt_token_ids
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from .requests import ClientRequest
 
-__all__ = ["Prompt", "make_prompt", "read_generate_requests"]
+__all__ = ["PreparedRequest", "prepare_request", "read_generate_requests"]
 
 DELTA: Final = 1
 """`output_kind`: each event contains the new tokens."""
@@ -27,18 +28,23 @@ FINAL_ONLY: Final = 2
 """`output_kind`: one response contains all tokens."""
 
 
-class Prompt(NamedTuple):
-    """One prompt, and the request that generates from it."""
+class PreparedRequest(NamedTuple):
+    """A request to a generate server, ready to be sent."""
 
-    token_ids: Sequence[int]
     request_id: str
-    choices: int
+    token_ids: Sequence[int]
+    """The prompt."""
+    n: int
     """How many choices to generate."""
     body: bytes
-    """The JSON to send to the generate server."""
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt, as the answer needs it."""
+        return Prompt(self.token_ids, len(self.token_ids))
 
 
-def make_prompt(request: GenerateRequest, client: ClientRequest, limits: Limits) -> Prompt:
+def prepare_request(request: GenerateRequest, client: ClientRequest, limits: Limits) -> PreparedRequest:
     """Check a generate request and write it as the generate server gets it.
 
     Args:
@@ -50,10 +56,10 @@ def make_prompt(request: GenerateRequest, client: ClientRequest, limits: Limits)
         BadRequest: The prompt or the number of choices is out of bounds, or the request can't be written again.
     """
     check_prompt_token_ids("generate_request.token_ids", request.token_ids, limits)
-    choices = _choices(request, client)
-    check_count("generate_request.sampling_params.n", choices, limits)
+    n = _choice_count(request, client)
+    check_count("generate_request.sampling_params.n", n, limits)
     request_id = request.request_id or uuid4().hex
-    return Prompt(request.token_ids, request_id, choices, _body(request, request_id, client))
+    return PreparedRequest(request_id, request.token_ids, n, _body(request, request_id, client))
 
 
 def read_generate_requests(content: bytes) -> list[GenerateRequest]:
@@ -75,7 +81,7 @@ def read_generate_requests(content: bytes) -> list[GenerateRequest]:
     return requests
 
 
-def _choices(request: GenerateRequest, client: ClientRequest) -> int:
+def _choice_count(request: GenerateRequest, client: ClientRequest) -> int:
     number = (request.sampling_params or {}).get("n")
     if number is None:
         return client.n
