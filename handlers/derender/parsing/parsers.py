@@ -87,9 +87,7 @@ class Parsers:
         )
 
     def _start(self, chat_template_kwargs: Mapping[str, Any]) -> str:
-        form = self.reasoning or self.tools
-        if form is None:
-            return "answer"
+        form = self.reasoning or self.tools or Format()
         for name in ("enable_thinking", "thinking"):
             if isinstance(switch := chat_template_kwargs.get(name), bool):
                 return form.start_thinking if switch else form.start_answering

@@ -1,4 +1,4 @@
-"""What the tests of parsing share: vocabularies that have markers, and outputs read whole and in pieces."""
+"""Vocabularies with markers, and outputs parsed whole and in pieces."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from derender.parsing import (
     start,
 )
 from derender.parsing.registry import REASONING_PARSERS, TOOL_CALL_PARSERS
+from tests.support.parsers import request_parser
 from tests.support.vocabularies import vocabulary
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from derender.vocabulary import Vocabulary
 
 FROM_VOCABULARY: Final = {"hf"}
-"""Names of formats that vocabularies bring along, which those of these tests do not."""
+"""Names of formats that a vocabulary describes. Those of these tests describe none."""
 TOOL_NAMES: Final = sorted(TOOL_CALL_PARSERS.keys() - FROM_VOCABULARY)
 REASONING_NAMES: Final = sorted(REASONING_PARSERS.keys() - FROM_VOCABULARY)
 NAMES: Final = [
@@ -41,7 +42,7 @@ NAMES: Final = [
 ]
 """All pairs of parsers, also those that are refused."""
 WHOLE: Final = ({"openai", "openai_gptoss"}, {"kimi_k3"})
-"""Names of formats that go with no other."""
+"""Names of formats that combine with no other."""
 TOOLS: Final[list[dict[str, Any]]] = [
     {
         "type": "function",
@@ -62,24 +63,27 @@ TOOLS: Final[list[dict[str, Any]]] = [
     },
     {"type": "function", "function": {"name": "get_time"}},
 ]
+NAMED: Final = {"type": "function", "function": {"name": "get_weather"}}
+"""A `tool_choice`."""
+PARIS: Final = ("get_weather", '{"city": "Paris"}')
+TIME: Final = ("get_time", "{}")
 
 
-def go_together(tools: str | None, reasoning: str | None) -> bool:
-    """Whether two parsers may be used together."""
+def combine(tools: str | None, reasoning: str | None) -> bool:
+    """Return whether two parsers may be used together."""
     names = {name for name in (tools, reasoning) if name}
     return all(names <= whole or not names & whole for whole in WHOLE)
 
 
-def markers_of(tools: str | None, reasoning: str | None) -> set[str]:
-    """The control tokens of two formats."""
+def marker_texts(tools: str | None, reasoning: str | None) -> set[str]:
+    """Return the control tokens of two formats."""
     parsers = load_parsers(vocabulary([b"x"] * 3), tools, reasoning)
     assert parsers is not None
-    formats = [each for each in (parsers.tools, parsers.reasoning) if each]
-    return {marker for each in formats for marker in each.markers}
+    return set(parsers.markers)
 
 
-def with_markers(markers: Sequence[str], special: Sequence[str] = ("<eos>",)) -> Vocabulary:
-    """A byte-level vocabulary: each byte, then special tokens, then markers."""
+def marked_vocabulary(markers: Sequence[str], special: Sequence[str] = ("<eos>",)) -> Vocabulary:
+    """Return a byte-level vocabulary: each byte, then special tokens, then markers."""
     added = [*special, *markers]
     ids = range(256, 256 + len(added))
     return vocabulary(
@@ -91,46 +95,50 @@ def with_markers(markers: Sequence[str], special: Sequence[str] = ("<eos>",)) ->
     )
 
 
-def encoded(vocabulary: Vocabulary, text: str) -> list[int]:
-    """Text as ids of `with_markers`."""
+def encode(vocabulary: Vocabulary, text: str) -> list[int]:
+    """Encode text with a vocabulary of `marked_vocabulary`."""
     return [
         token_id
-        for part in _parts(vocabulary.added_tokens(), text)
+        for part in _split_tokens(vocabulary.added_tokens(), text)
         for token_id in ([part] if isinstance(part, int) else part.encode())
     ]
 
 
 @cache
-def marked(tools: str | None, reasoning: str | None = None, without: frozenset[str] = frozenset()) -> Parsers:
-    """Parsers whose vocabulary has all their markers as tokens."""
-    parsers = load_parsers(with_markers(sorted(markers_of(tools, reasoning) - without)), tools, reasoning)
+def marked_parsers(
+    tools: str | None, reasoning: str | None = None, without: frozenset[str] = frozenset()
+) -> Parsers:
+    """Return parsers whose vocabulary has their markers as tokens, but for some."""
+    parsers = load_parsers(
+        marked_vocabulary(sorted(marker_texts(tools, reasoning) - without)), tools, reasoning
+    )
     assert parsers is not None
     return parsers
 
 
-def pieces_of(parser: Parser, text: str) -> list[Piece]:
-    """Text with the ids of the markers in it."""
+def to_pieces(parser: Parser, text: str) -> list[Piece]:
+    """Return text as pieces: texts, and the ids of the markers between them."""
     texts = parser.grammar.texts
-    return _parts({texts[character]: token_id for token_id, character in parser.markers.items()}, text)
+    return _split_tokens({texts[character]: token_id for token_id, character in parser.markers.items()}, text)
 
 
-def _parts(tokens: dict[str, int], text: str) -> list[Piece]:
+def _split_tokens(tokens: dict[str, int], text: str) -> list[Piece]:
     longest_first = sorted(tokens, key=len, reverse=True)
     parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text) if tokens else [text]
     return [tokens.get(part, part) for part in parts if part]
 
 
-class Said(NamedTuple):
-    """What an output was parsed to."""
+class Message(NamedTuple):
+    """What the events of an output add up to."""
 
-    content: str
-    reasoning: str
-    calls: list[tuple[str, str]]
+    content: str = ""
+    reasoning: str = ""
+    calls: list[tuple[str, str]] = []  # noqa: RUF012
     """Names and arguments."""
 
 
-def joined(events: Sequence[Event]) -> Said:
-    """What the events say."""
+def fold(events: Sequence[Event]) -> Message:
+    """Add events up."""
     names: list[str] = []
     arguments: list[str] = []
     for event in events:
@@ -140,19 +148,19 @@ def joined(events: Sequence[Event]) -> Said:
                 names.append(event.name)
                 arguments.append("")
             case CallArguments():
-                assert event.index == len(names) - 1, "arguments of a call that is over"
+                assert event.index == len(names) - 1, "arguments of a call that has ended"
                 arguments[event.index] += event.text
-    return Said(
+    return Message(
         "".join([event.text for event in events if isinstance(event, Content)]),
         "".join([event.text for event in events if isinstance(event, Reasoning)]),
         list(zip(names, arguments, strict=True)),
     )
 
 
-def events_of(
+def parse_chunks(
     parser: Parser, chunks: Sequence[Sequence[Piece]], *, cut: bool = False, state: ParserState | None = None
 ) -> list[Event]:
-    """The events of an output that comes in chunks; between two, its state is JSON."""
+    """Parse an output that arrives in chunks. Between two, its state is JSON."""
     state = state or start(parser, None)
     events: list[Event] = []
     for number, chunk in enumerate(chunks):
@@ -164,8 +172,8 @@ def events_of(
     return events + last
 
 
-def splits(pieces: Sequence[Piece]) -> Iterator[list[list[Piece]]]:
-    """Ways to cut an output: not at all, everywhere, and in two at each place, or many of a long one."""
+def split_pieces(pieces: Sequence[Piece]) -> Iterator[list[list[Piece]]]:
+    """Yield ways to split an output: whole, everywhere, and in two at each place, or at many of a long one."""
     characters: list[Piece] = [
         character for piece in pieces for character in ([piece] if isinstance(piece, int) else piece)
     ]
@@ -175,11 +183,25 @@ def splits(pieces: Sequence[Piece]) -> Iterator[list[list[Piece]]]:
         yield [characters[:place], characters[place:]]
 
 
-def said(parser: Parser, output: str, *, cut: bool = False) -> Said:
-    """What an output says, which is the same however it is cut into pieces."""
+def parse_output(parser: Parser, output: str, *, cut: bool = False) -> Message:
+    """Parse an output, and check that any split gives the same."""
     first, *others = (
-        joined(events_of(parser, chunks, cut=cut)) for chunks in splits(pieces_of(parser, output))
+        fold(parse_chunks(parser, chunks, cut=cut)) for chunks in split_pieces(to_pieces(parser, output))
     )
     for other in others:
         assert other == first
     return first
+
+
+def check(parsers: Parsers, output: str, expected: Message, *, cut: bool = False, **request: Any) -> None:
+    """Check what an output is parsed to, if calls are emitted once they are complete."""
+    parser = request_parser(parsers, **{"tools": TOOLS, "whole_calls": True, **request})
+    assert parse_output(parser, output, cut=cut) == expected
+    for _, arguments in expected.calls:
+        assert isinstance(json.loads(arguments), dict)
+
+
+def check_both(parsers: Parsers, output: str, expected: Message, **request: Any) -> None:
+    """Check what an output is parsed to, also if calls are streamed."""
+    check(parsers, output, expected, **request)
+    check(parsers, output, expected, whole_calls=False, **request)

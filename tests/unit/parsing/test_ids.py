@@ -19,12 +19,12 @@ def made(
 
 
 @pytest.mark.parametrize("written", ["", "abc123DEF", "0"])
-def test_openais_form_is_made_whatever_the_model_wrote(written: str) -> None:
+def test_openais_ids_ignore_what_the_model_wrote(written: str) -> None:
     assert re.fullmatch(r"call_[0-9a-f]{24}", made(Ids.OPENAI, written=written))
 
 
 @pytest.mark.parametrize("ids", [Ids.OPENAI, Ids.MISTRAL])
-def test_made_ids_differ_by_request_choice_and_call_only(ids: Ids) -> None:
+def test_ids_differ_by_request_choice_and_call_only(ids: Ids) -> None:
     assert made(ids) == made(ids, earlier=3)
     different = [
         made(ids, request=request, choice=choice, index=index)
@@ -35,7 +35,7 @@ def test_made_ids_differ_by_request_choice_and_call_only(ids: Ids) -> None:
     assert len(set(different)) == len(different)
 
 
-def test_an_id_of_any_request_can_be_made() -> None:
+def test_any_request_id_makes_an_id() -> None:
     assert made(Ids.OPENAI, request="\ud800é") != made(Ids.OPENAI, request="é")
 
 
@@ -49,18 +49,18 @@ def test_an_id_of_any_request_can_be_made() -> None:
         (1, "0", 3, "functions.get_weather:0"),
     ],
 )
-def test_kimis_form_is_the_models_number_or_counted_on(
+def test_kimis_ids_have_the_models_number_or_count_on(
     index: int, written: str, earlier: int, expected: str
 ) -> None:
     assert made(Ids.KIMI, index=index, written=written, earlier=earlier) == expected
 
 
-def test_mistrals_form_is_the_models_own() -> None:
+def test_mistrals_ids_are_the_models_own() -> None:
     assert made(Ids.MISTRAL, written="abc123DEF") == "abc123DEF"
 
 
 @pytest.mark.parametrize("written", ["", "abc123DE", "abc123DEFG", "abc-23DEF"])
-def test_mistrals_form_is_made_where_the_models_own_is_of_another(written: str) -> None:
+def test_mistrals_ids_are_made_if_the_models_own_is_malformed(written: str) -> None:
     name = made(Ids.MISTRAL, written=written)
     assert re.fullmatch(r"[0-9A-Za-z]{9}", name)
     assert name == made(Ids.MISTRAL)

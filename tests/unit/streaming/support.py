@@ -14,7 +14,7 @@ from derender.streaming import Derendered
 from tests.support.api_client import CHAT, COMPLETIONS
 from tests.support.models import alone, served
 
-from ..parsing.support import encoded, markers_of, with_markers
+from ..parsing.support import encode, marked_vocabulary, marker_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ class Local:
 
 def parsing(deltas: ToolCallDeltas = "fragments") -> ServedModel:
     """Serves bytes and the markers of Hermes and Qwen3, with their parsers."""
-    vocabulary = with_markers(sorted(markers_of("hermes", "qwen3")))
+    vocabulary = marked_vocabulary(sorted(marker_texts("hermes", "qwen3")))
     model = served(vocabulary, max_model_len=4096)
     return dataclasses.replace(
         model, parsers=load_parsers(vocabulary, "hermes", "qwen3"), tool_call_deltas=deltas
@@ -78,4 +78,4 @@ def parsing(deltas: ToolCallDeltas = "fragments") -> ServedModel:
 
 def ids(model: ServedModel, text: str) -> list[int]:
     """Text as ids of `parsing`."""
-    return encoded(model.vocabulary, text)
+    return encode(model.vocabulary, text)

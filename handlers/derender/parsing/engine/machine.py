@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from derender.parsing.arguments.call_objects import (
     CallObjectsState,
     ObjectArguments,
-    ObjectEnd,
     ObjectName,
     read_call_objects,
 )
@@ -331,7 +330,7 @@ class _Machine:
                         return self._leave(region, calls, result.end, fault=True)
                 case ObjectArguments(json):
                     emitter.arguments(calls, json)
-                case ObjectEnd():
+                case _:
                     emitter.end_call(calls)
                     if region.closes:
                         emitter.step(calls, Step.COMPLETE)

@@ -70,14 +70,14 @@ FOUND: Final = [
 
 
 @pytest.mark.parametrize(("pattern", "text", "expected"), FOUND)
-def test_a_pattern_is_found_whether_or_not_more_may_come(pattern: Pattern, text: str, expected: str) -> None:
+def test_a_pattern_matches_before_and_at_the_end(pattern: Pattern, text: str, expected: str) -> None:
     behind = text + "~"
     assert found_in(behind, pattern) == expected
     assert found_in(behind, pattern, final=True) == expected
 
 
 @pytest.mark.parametrize(("pattern", "text", "expected"), FOUND)
-def test_any_beginning_of_a_text_holds_what_is_found_later(pattern: Pattern, text: str, expected: str) -> None:
+def test_a_partial_match_holds_what_matches_later(pattern: Pattern, text: str, expected: str) -> None:
     text += "~"
     whole = search(text, pattern)
     assert whole is not None
@@ -116,7 +116,7 @@ def test_any_beginning_of_a_text_holds_what_is_found_later(pattern: Pattern, tex
         pytest.param(("<", any_of("^>"), ">"), "<a\ud801", "", id="a marker in a set"),
     ],
 )
-def test_a_beginning_is_held_until_more_comes(pattern: Pattern, text: str, expected: str) -> None:
+def test_a_partial_match_is_held(pattern: Pattern, text: str, expected: str) -> None:
     assert held_of(text, pattern) == expected
 
 
@@ -135,16 +135,16 @@ def test_at_the_end_nothing_is_held(pattern: Pattern, text: str, expected: str |
     assert found_in(text, pattern, final=True) == expected
 
 
-def test_of_two_at_one_place_the_earlier_is_found() -> None:
+def test_the_earlier_pattern_wins_at_one_place() -> None:
     assert search("x<ab>.", ("<a", NAME, ">"), ("<ab>",)) == Match(1, 5, 0, {"name": "b"})
     assert search("x<ab>.", ("<ab>",), ("<a", NAME, ">")) == Match(1, 5, 0, {})
 
 
-def test_of_two_at_different_places_the_first_is_found() -> None:
+def test_the_first_place_wins() -> None:
     assert search("x<b><a>", ("<a>",), ("<b>",)) == Match(1, 4, 1, {})
 
 
-def test_an_earlier_pattern_that_may_come_holds_a_later_one() -> None:
+def test_a_partial_match_of_an_earlier_pattern_holds_a_later_one() -> None:
     assert search("x<a", ("<ab>",), ("<a",)) == Match(1, 3, None, {})
     assert search("x<ac", ("<ab>",), ("<a",)) == Match(1, 3, 1, {})
 
@@ -169,7 +169,7 @@ def test_a_capture_is_bounded() -> None:
     assert held_of(f"<{longest}n", ("<", NAME, ">")) == ""
 
 
-def test_of_much_white_space_the_last_is_the_markers() -> None:
+def test_long_white_space_belongs_to_a_marker_in_part() -> None:
     spaces = " " * (MAX_SPACE + 72)
     assert held_of(spaces, (SPACE, "<a>")) == " " * MAX_SPACE
     assert found_in(f"{spaces}<a>", (SPACE, "<a>")) == " " * MAX_SPACE + "<a>"
@@ -179,16 +179,16 @@ def test_the_search_begins_at_a_place() -> None:
     assert Scanner([("<a>",)], {}).search("<a><a>", 1) == Match(3, 6, 0, {})
 
 
-def test_without_patterns_nothing_is_held_or_found() -> None:
+def test_nothing_matches_without_patterns() -> None:
     assert search("text <") == Match(6, 6, None, {})
     assert search("text <", final=True) is None
 
 
-def test_of_markers_that_begin_alike_the_longest_is_read() -> None:
+def test_the_longest_of_markers_that_begin_alike_is_encoded() -> None:
     assert encode_markers("<m>><m><m", MARKERS) == "\ud801\ud800<m"
 
 
-def test_anything_is_what_may_not_become_another_pattern() -> None:
+def test_anything_waits_until_no_other_pattern_can_match() -> None:
     scanner = Scanner([("<a>",), (ahead(ANYTHING),)], {})
     assert [scanner.search(text, 0).pattern for text in (" \n x", " <", " <b", " ")] == [1, None, 1, None]  # type: ignore[union-attr]
     assert scanner.search(" <", 0, final=True) is None

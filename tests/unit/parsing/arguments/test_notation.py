@@ -95,7 +95,7 @@ def reads(notation: Notation, text: str, state: NotationState | None = None, *, 
         '{"a": 1, "a": 2}',
     ],
 )
-def test_json_stays_as_it_is_written(text: str) -> None:
+def test_json_stays_as_written(text: str) -> None:
     assert reads(JSON, text) == Got(text, "", "done")
     json.loads(text)
 
@@ -113,7 +113,7 @@ def test_json_stays_as_it_is_written(text: str) -> None:
         (r'"\ud83d\ud83d\ude00"', r'"\ud83d😀"'),
     ],
 )
-def test_characters_are_not_escaped_where_json_need_not(text: str, expected: str) -> None:
+def test_escapes_that_json_does_not_need_are_removed(text: str, expected: str) -> None:
     assert reads(JSON, text) == Got(expected, "", "done")
     assert json.loads(expected) == json.loads(text)
 
@@ -126,7 +126,7 @@ def test_markers_in_strings_are_text() -> None:
     assert reads(JSON, '{"\ud801": "a\ud800b"}') == Got(r'{"<tool>": "a<|\"|>b"}', "", "done")
 
 
-def test_behind_a_value_nothing_is_read() -> None:
+def test_reading_stops_after_the_value() -> None:
     assert reads(JSON, '{"a": 1} {"b": 2}') == Got('{"a": 1}', ' {"b": 2}', "done")
     assert reads(JSON, "12]") == Got("12", "]", "done")
 
@@ -168,7 +168,7 @@ def test_behind_a_value_nothing_is_read() -> None:
         ('["', r'\u12g4"]'),
     ],
 )
-def test_json_is_read_up_to_what_is_none(written: str, rest: str) -> None:
+def test_malformed_json_is_read_up_to_its_fault(written: str, rest: str) -> None:
     assert reads(JSON, written + rest) == Got(written, rest, "bad")
 
 
@@ -183,14 +183,14 @@ def test_json_is_read_up_to_what_is_none(written: str, rest: str) -> None:
         ('{"a": ', '{"a": ', ""),
     ],
 )
-def test_what_may_go_on_waits(text: str, written: str, rest: str) -> None:
+def test_incomplete_words_and_escapes_wait(text: str, written: str, rest: str) -> None:
     got = reads(JSON, text, final=False)
     assert (got.json, got.rest) == (written, rest)
     assert got.phase not in ("done", "bad")
 
 
 @pytest.mark.parametrize("text", ['"\\', '"\\u00e'])
-def test_an_escape_that_the_end_cuts_is_a_fault(text: str) -> None:
+def test_an_escape_cut_by_the_end_is_a_fault(text: str) -> None:
     assert reads(JSON, text) == Got('"', text[1:], "bad")
 
 
@@ -232,6 +232,7 @@ def test_strings_are_not_bounded() -> None:
         pytest.param(r"'\n\t\r\b\f\v\a\\\'\"'", r'"\n\t\r\b\f\u000b\u0007\\' + "'" + r'\""', id="escapes"),
         pytest.param(r"'\d \/'", r'"\\d \\/"', id="no escapes"),
         pytest.param("'a\\\nb'", '"ab"', id="line continued"),
+        pytest.param(r"'\U00110000'", r'"\ufffd"', id="an escape of no character"),
         pytest.param(r"'\ud83d\ude00'", r'"\ud83d\ude00"', id="halves of a pair"),
         pytest.param("True", "true", id="True"),
         pytest.param("[False, None]", "[false, null]", id="False and None"),
@@ -257,7 +258,7 @@ def test_literals_of_python_become_json(text: str, expected: str) -> None:
     "text",
     ["name", "1j", "[1 2]", "[,]", "{'a'}", "{'a': }", "f'a'", "-", "f(1)", "[1)", "(1]", r"'\x4'", "1 + 1"],
 )
-def test_what_is_no_literal_of_python_is_a_fault(text: str) -> None:
+def test_malformed_python_is_a_fault(text: str) -> None:
     assert to_json(PYTHON, text) is None
 
 
@@ -290,7 +291,7 @@ def test_arguments_of_a_call_become_an_object(text: str, expected: str) -> None:
         ('"a": 1', " b=2)"),
     ],
 )
-def test_what_is_no_argument_is_a_fault(written: str, rest: str) -> None:
+def test_malformed_arguments_of_a_call_are_a_fault(written: str, rest: str) -> None:
     text = written.replace('"', "").replace(": ", "=") + rest
     got = reads(PYTHON, text, CALL_ARGUMENTS)
     assert (got.json, got.rest, got.phase) == (written, rest.lstrip(), "bad")
@@ -320,20 +321,20 @@ def test_gemmas_form_becomes_json(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["{city}", "{:1}", "{a:}", "{a:1 b:[2}", "[1", "{,}"])
-def test_what_is_not_of_gemmas_form_is_a_fault(text: str) -> None:
+def test_malformed_gemma_is_a_fault(text: str) -> None:
     assert to_json(GEMMA, "{a:[" + text + "]}") is None
 
 
-def test_the_quotes_text_is_text_where_the_quote_is_a_token() -> None:
+def test_the_text_of_a_quote_is_text_if_the_quote_is_a_token() -> None:
     assert reads(QUOTED, '{a:\ud800x<|"|>y\ud800}').json == r'{"a": "x<|\"|>y"}'
 
 
 @pytest.mark.parametrize("text", ["", " ", "{", '{"a": 1} x', '"', "nul"])
-def test_only_a_whole_value_is_json(text: str) -> None:
+def test_an_incomplete_value_is_no_json(text: str) -> None:
     assert to_json(JSON, text) is None
 
 
-def test_white_space_around_a_value_is_not_of_it() -> None:
+def test_white_space_around_a_value_is_dropped() -> None:
     assert to_json(JSON, ' \r\n{"a": 1}\t') == '{"a": 1}'
 
 
@@ -347,7 +348,7 @@ def test_white_space_around_a_value_is_not_of_it() -> None:
         ("\ud800", r"\ud800"),
     ],
 )
-def test_text_is_escaped_where_json_must(text: str, expected: str) -> None:
+def test_text_is_escaped_only_as_json_requires(text: str, expected: str) -> None:
     assert escape(text) == expected
     assert json.loads(f'"{expected}"') == text
 
@@ -365,6 +366,6 @@ def test_text_is_escaped_where_json_must(text: str, expected: str) -> None:
         {"more": 1},
     ],
 )
-def test_a_state_that_reading_never_has_is_refused(state: dict[str, object]) -> None:
+def test_an_impossible_state_is_refused(state: dict[str, object]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(state, NotationState)

@@ -56,21 +56,21 @@ def spelled(text: str, types: frozenset[str]) -> str | None:
     return whole(comes(list(text), types))
 
 
-def test_a_string_is_passed_on_as_it_comes() -> None:
+def test_a_string_is_passed_on_as_it_arrives() -> None:
     assert comes(["Par", 'i"s', "\n"], STRING) == ['"', "Par", r"i\"s", r"\n", '"']
 
 
-def test_what_may_be_something_else_is_kept_to_its_end() -> None:
+def test_an_undecided_value_is_kept_to_its_end() -> None:
     assert comes(["1", "2"], INTEGER) == ["", "", "", "12"]
     assert comes(["1", "2", "x"], INTEGER) == ["", "", "", "", '"12x"']
     assert comes(["nu", "ll"], ANY_TYPE) == ["", "", "", "null"]
 
 
-def test_of_unknown_type_a_long_text_is_a_string_from_its_bound_on() -> None:
+def test_a_long_undecided_value_becomes_a_string() -> None:
     assert comes([LONG[:-1], "x", '"', "y"], ANY_TYPE) == ["", "", f'"{LONG}', r"\"", "y", '"']
 
 
-def test_of_an_objects_type_long_json_is_passed_on_from_its_bound_on() -> None:
+def test_long_json_is_passed_on_if_its_type_is_allowed() -> None:
     assert comes([f'{{"a": "{LONG}', '", "b', '": 1', "2}"], OBJECT) == [
         "",
         f'{{"a": "{LONG}',
@@ -92,18 +92,18 @@ def test_of_an_objects_type_long_json_is_passed_on_from_its_bound_on() -> None:
         ("1" * (MAX_UNDECIDED + 1), INTEGER),
     ],
 )
-def test_a_long_text_that_is_nothing_else_is_a_string(text: str, types: frozenset[str]) -> None:
+def test_a_long_text_of_no_other_type_is_a_string(text: str, types: frozenset[str]) -> None:
     assert value(text, types) == json.dumps(text)
 
 
-def test_long_json_that_turns_bad_is_a_string_only_where_it_is_kept() -> None:
+def test_long_malformed_json_is_a_string_only_if_it_was_kept() -> None:
     text = f'{{"a": "{LONG}", oops}}'
     assert spelled(text, OBJECT) is None
     assert value(text, OBJECT, keep=True) == json.dumps(text)
 
 
 @pytest.mark.parametrize("behind", [" x", "}", "\ud800"])
-def test_behind_long_json_there_is_nothing_else(behind: str) -> None:
+def test_text_after_long_json_is_a_fault(behind: str) -> None:
     text = f'{{"a": "{LONG}"}}'
     assert spelled(text + " \n", OBJECT) == text
     assert spelled(text + behind, OBJECT) is None
@@ -129,7 +129,7 @@ def test_behind_long_json_there_is_nothing_else(behind: str) -> None:
         ("{'a': 1}", OBJECT, None, '{"a": 1}'),
     ],
 )
-def test_what_the_model_writes_of_its_type_counts(
+def test_the_declared_type_decides(
     text: str, types: frozenset[str], written: DeclaredType | None, keep: bool, expected: str
 ) -> None:
     assert value(text, types, written, keep=keep) == expected

@@ -12,7 +12,7 @@ from derender.errors import BadRequest
 from derender.parsing import ParserState, dump_state, load_state, parse, start
 from tests.support.parsers import request_parser
 
-from .support import TOOLS, marked, pieces_of
+from ..support import TOOLS, marked_parsers, to_pieces
 
 if TYPE_CHECKING:
     from derender.parsing import Parser
@@ -35,16 +35,16 @@ OUTPUTS: Final = {
 
 
 def parser_of(tools: str, reasoning: str | None, *, whole_calls: bool = True) -> Parser:
-    return request_parser(marked(tools, reasoning), tools=TOOLS, whole_calls=whole_calls)
+    return request_parser(marked_parsers(tools, reasoning), tools=TOOLS, whole_calls=whole_calls)
 
 
 @pytest.mark.parametrize("whole_calls", [False, True])
 @pytest.mark.parametrize(("names", "output"), OUTPUTS.items())
-def test_a_state_comes_back_as_it_was(names: tuple[str, str | None], output: str, whole_calls: bool) -> None:
+def test_a_state_survives_json(names: tuple[str, str | None], output: str, whole_calls: bool) -> None:
     parser = parser_of(*names, whole_calls=whole_calls)
     state = start(parser, None)
     seen = set()
-    for piece in pieces_of(parser, output):
+    for piece in to_pieces(parser, output):
         for character in [piece] if isinstance(piece, int) else piece:
             _, state = parse(parser, state, [character])
             dumped = json.dumps(dump_state(parser, state), ensure_ascii=False)
@@ -54,25 +54,25 @@ def test_a_state_comes_back_as_it_was(names: tuple[str, str | None], output: str
     assert len(seen) > 2
 
 
-def test_markers_are_held_as_their_ids() -> None:
+def test_held_markers_are_dumped_as_ids() -> None:
     parser = parser_of("hermes", "qwen3")
-    (call,) = pieces_of(parser, "<tool_call>")
+    (call,) = to_pieces(parser, "<tool_call>")
     _, state = parse(parser, start(parser, None), ["Hi\n", call, " \n"])
     dumped = dump_state(parser, state)
     assert dumped == {"region": "content", "held": ["\n", call, " \n"], "answered": True}
     assert load_state(parser, dumped) == state
 
 
-def test_markers_of_a_call_that_is_kept_are_their_ids() -> None:
+def test_markers_in_a_buffered_call_are_dumped_as_ids() -> None:
     parser = parser_of("gemma4", "gemma4")
-    pieces = pieces_of(parser, '<|tool_call>call:get_weather{city:<|"|>P')
+    pieces = to_pieces(parser, '<|tool_call>call:get_weather{city:<|"|>P')
     _, state = parse(parser, start(parser, None), pieces)
     dumped = dump_state(parser, state)
     assert dumped["calls"]["raw"] == pieces
     assert load_state(parser, dumped) == state
 
 
-def test_a_state_is_small_where_nothing_is_open() -> None:
+def test_a_state_is_small_if_nothing_is_open() -> None:
     parser = parser_of("hermes", "qwen3")
     assert dump_state(parser, start(parser, None)) == {"region": "answer"}
 
@@ -138,13 +138,13 @@ OBJECTS: Final = {"kind": "call_objects"}
         ),
     ],
 )
-def test_a_state_that_is_none_of_the_parsers_is_refused(state: object) -> None:
+def test_a_forged_state_is_refused(state: object) -> None:
     parser = parser_of("qwen3_xml", "qwen3")
     with pytest.raises(BadRequest, match=r"^the state was not made by this parser$"):
         load_state(parser, state)
 
 
-def test_a_call_that_is_open_is_taken() -> None:
+def test_a_state_with_an_open_call_is_accepted() -> None:
     parser = parser_of("qwen3_xml", "qwen3")
     state: dict[str, Any] = {"region": "value", "calls": {**BUFFERED, "reading": VALUE}}
     assert load_state(parser, state).calls is not None
@@ -152,7 +152,7 @@ def test_a_call_that_is_open_is_taken() -> None:
     assert load_state(parser, state).emitted == 1
 
 
-def test_text_that_is_a_markers_character_is_no_marker() -> None:
+def test_the_character_of_a_marker_is_refused() -> None:
     parser = parser_of("hermes", "qwen3")
     (character, *_) = parser.grammar.texts
     with pytest.raises(BadRequest):
@@ -166,9 +166,9 @@ def test_a_state_of_another_vocabulary_is_refused() -> None:
         load_state(other, {**dump_state(parser, state), "held": [999]})
 
 
-def test_the_state_given_is_not_changed() -> None:
+def test_loading_does_not_change_the_dumped_state() -> None:
     parser = parser_of("gemma4", "gemma4")
-    pieces = pieces_of(parser, '<|tool_call>call:get_weather{city:<|"|>P')
+    pieces = to_pieces(parser, '<|tool_call>call:get_weather{city:<|"|>P')
     _, state = parse(parser, start(parser, None), pieces)
     dumped = dump_state(parser, state)
     copied = copy.deepcopy(dumped)

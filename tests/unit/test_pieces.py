@@ -9,7 +9,7 @@ import pytest
 from derender.decoding.detokenizer import DetokenizerState
 from derender.decoding.pieces import cut_pieces, piece_text, read_pieces
 
-from .support import encoded, with_markers
+from .parsing.support import encode, marked_vocabulary
 
 if TYPE_CHECKING:
     from derender.decoding.pieces import Piece
@@ -24,7 +24,7 @@ HALF: Final = list("é".encode()[:1])
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    return with_markers(["<tool_call>", "</tool_call>", "<other>"])
+    return marked_vocabulary(["<tool_call>", "</tool_call>", "<other>"])
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def vocabulary() -> Vocabulary:
         pytest.param([*b"a", *HALF], ["a"], id="half a character at the end"),
     ],
 )
-def test_markers_are_read_out_of_text(
+def test_markers_are_split_from_text(
     vocabulary: Vocabulary, token_ids: list[int], expected: list[Piece]
 ) -> None:
     pieces, _ = read_pieces(vocabulary, MARKERS, DetokenizerState(), token_ids)
@@ -68,7 +68,7 @@ def merged(pieces: list[Piece]) -> list[Piece]:
     return whole
 
 
-def test_special_tokens_are_left_out_but_for_markers(vocabulary: Vocabulary) -> None:
+def test_special_tokens_are_skipped_unless_they_are_markers(vocabulary: Vocabulary) -> None:
     ids = [*b"a", EOS, *b"b", CALL]
     assert merged(read_pieces(vocabulary, MARKERS, DetokenizerState(), ids)[0]) == ["ab", CALL]
     kept, _ = read_pieces(vocabulary, MARKERS, DetokenizerState(), ids, skip_special_tokens=False)
@@ -76,7 +76,7 @@ def test_special_tokens_are_left_out_but_for_markers(vocabulary: Vocabulary) -> 
     assert merged(read_pieces(vocabulary, {EOS}, DetokenizerState(), ids)[0]) == ["a", EOS, "b<tool_call>"]
 
 
-def test_pieces_are_one_text_with_markers_as_they_are_written(vocabulary: Vocabulary) -> None:
+def test_pieces_join_to_text_with_markers_as_written(vocabulary: Vocabulary) -> None:
     assert piece_text(vocabulary, ["a", CALL, "", END, "b"]) == "a<tool_call></tool_call>b"
     assert piece_text(vocabulary, []) == ""
 
@@ -94,14 +94,12 @@ def test_pieces_are_one_text_with_markers_as_they_are_written(vocabulary: Vocabu
         (99, ["ab", CALL, "cd"]),
     ],
 )
-def test_of_a_marker_that_is_cut_text_is_left(
-    vocabulary: Vocabulary, length: int, expected: list[Piece]
-) -> None:
+def test_a_cut_marker_leaves_text(vocabulary: Vocabulary, length: int, expected: list[Piece]) -> None:
     pieces: list[Piece] = ["ab", CALL, "cd"]
     cut = cut_pieces(vocabulary, pieces, length)
     assert cut == expected
     assert piece_text(vocabulary, cut) == "ab<tool_call>cd"[:length]
 
 
-def test_encoding_for_these_tests_knows_markers(vocabulary: Vocabulary) -> None:
-    assert encoded(vocabulary, "a<tool_call>é<eos>") == [97, CALL, 0xC3, 0xA9, EOS]
+def test_text_with_markers_is_encoded(vocabulary: Vocabulary) -> None:
+    assert encode(vocabulary, "a<tool_call>é<eos>") == [97, CALL, 0xC3, 0xA9, EOS]

@@ -9,7 +9,7 @@ import pytest
 from derender.parsing import ParserState, load_parsers, start
 from tests.support.parsers import request_parser
 
-from .support import encoded, events_of, joined, with_markers
+from ..support import TOOLS, Message, encode, fold, marked_vocabulary, parse_chunks
 
 if TYPE_CHECKING:
     from derender.parsing import Parser
@@ -27,7 +27,7 @@ OPENED: Final = "<|im_start|>assistant\n"
 def vocabulary(request: pytest.FixtureRequest) -> Vocabulary:
     """One that has the markers, and one that has not."""
     markers = ["<think>", "</think>", "<tool_call>", "</tool_call>"] if request.param == "tokens" else []
-    return with_markers(markers, SPECIAL)
+    return marked_vocabulary(markers, SPECIAL)
 
 
 def parser_of(vocabulary: Vocabulary, reasoning: str, **switches: Any) -> Parser:
@@ -36,14 +36,16 @@ def parser_of(vocabulary: Vocabulary, reasoning: str, **switches: Any) -> Parser
     return request_parser(parsers, chat_template_kwargs=switches, whole_calls=True)
 
 
-def said_of(vocabulary: Vocabulary, prompt: str | None, reasoning: str, output: str, **switches: Any) -> Any:
+def parse_after(
+    vocabulary: Vocabulary, prompt: str | None, reasoning: str, output: str, **switches: Any
+) -> Any:
     """Content and reasoning of an output after a prompt; its markers are those of the vocabulary."""
     parser = parser_of(vocabulary, reasoning, **switches)
-    state = start(parser, None if prompt is None else encoded(vocabulary, prompt))
+    state = start(parser, None if prompt is None else encode(vocabulary, prompt))
     texts = {vocabulary.pieces[token_id].decode(): token_id for token_id in parser.markers}
     before, marker, behind = output.partition("</think>")
     pieces = [before, texts.get(marker, marker), behind] if marker else [before]
-    return joined(events_of(parser, [pieces], state=state))[:2]
+    return fold(parse_chunks(parser, [pieces], state=state))[:2]
 
 
 @pytest.mark.parametrize("history", ["", HISTORY, HISTORY * 2, "</think>" * 5000])
@@ -60,7 +62,7 @@ def said_of(vocabulary: Vocabulary, prompt: str | None, reasoning: str, output: 
         pytest.param("", "Hi", ("Hi", ""), id="says nothing"),
     ],
 )
-def test_the_messages_beginning_counts_whatever_came_before_it(
+def test_only_the_beginning_of_the_message_counts(
     vocabulary: Vocabulary,
     history: str,
     reasoning: str,
@@ -70,17 +72,17 @@ def test_the_messages_beginning_counts_whatever_came_before_it(
     expected: tuple[str, str],
 ) -> None:
     prompt = f"{history}{OPENED}{tail}"
-    assert said_of(vocabulary, prompt, reasoning, output, **switches) == expected
+    assert parse_after(vocabulary, prompt, reasoning, output, **switches) == expected
 
 
 @pytest.mark.parametrize("suffix", ["<think>\n", "x<think>hm"])
 def test_a_suffix_that_opens_reasoning_is_enough(vocabulary: Vocabulary, suffix: str) -> None:
     expected = ("Hi", "hm")
-    assert said_of(vocabulary, suffix, "qwen3", "hm</think>Hi", enable_thinking=False) == expected
+    assert parse_after(vocabulary, suffix, "qwen3", "hm</think>Hi", enable_thinking=False) == expected
 
 
 def test_a_suffix_that_closes_reasoning_is_enough(vocabulary: Vocabulary) -> None:
-    assert said_of(vocabulary, "</think>\n\n", "deepseek_r1", "Hi") == ("Hi", "")
+    assert parse_after(vocabulary, "</think>\n\n", "deepseek_r1", "Hi") == ("Hi", "")
 
 
 @pytest.mark.parametrize("prompt", [None, "", "\n", "assistant\n", "ant\n"])
@@ -105,21 +107,21 @@ def test_a_suffix_that_closes_reasoning_is_enough(vocabulary: Vocabulary) -> Non
         ("glm47", {"enable_thinking": False}, False),
     ],
 )
-def test_where_the_prompt_says_nothing_the_client_does_or_the_family(
+def test_the_client_or_the_family_decides_if_the_prompt_does_not_tell(
     vocabulary: Vocabulary, prompt: str | None, reasoning: str, switches: dict[str, Any], thinks: bool
 ) -> None:
     parser = parser_of(vocabulary, reasoning, **switches)
-    state = start(parser, None if prompt is None else encoded(vocabulary, prompt))
+    state = start(parser, None if prompt is None else encode(vocabulary, prompt))
     assert state == ParserState("thinking" if thinks else "answer")
 
 
-def test_the_prompts_own_text_is_not_the_outputs(vocabulary: Vocabulary) -> None:
-    assert said_of(vocabulary, f"{OPENED}<think>\nsecret \n", "qwen3", "hm") == ("", "hm")
-    assert said_of(vocabulary, f"{OPENED}secret \n", "qwen3", "Hi") == ("Hi", "")
+def test_text_of_the_prompt_is_not_emitted(vocabulary: Vocabulary) -> None:
+    assert parse_after(vocabulary, f"{OPENED}<think>\nsecret \n", "qwen3", "hm") == ("", "hm")
+    assert parse_after(vocabulary, f"{OPENED}secret \n", "qwen3", "Hi") == ("Hi", "")
 
 
-def test_a_marker_of_the_prompts_is_read_with_the_space_behind_it(vocabulary: Vocabulary) -> None:
-    assert said_of(vocabulary, f"{OPENED}<think>", "qwen3", "\n\nhm") == ("", "hm")
+def test_white_space_after_a_marker_of_the_prompt_is_dropped(vocabulary: Vocabulary) -> None:
+    assert parse_after(vocabulary, f"{OPENED}<think>", "qwen3", "\n\nhm") == ("", "hm")
 
 
 HARMONY: Final = [
@@ -153,14 +155,22 @@ HARMONY: Final = [
         '<|start|>assistant<|channel|>commentary to=functions.f<|message|>{"a": "',
     ],
 )
-def test_a_prompt_of_messages_ends_within_a_header(
+def test_a_prompt_of_messages_may_end_within_a_header(
     prompt: str | None, output: str, expected: tuple[str, str], history: str
 ) -> None:
-    vocabulary = with_markers(HARMONY)
+    vocabulary = marked_vocabulary(HARMONY)
     parsers = load_parsers(vocabulary, "openai", "openai_gptoss")
     assert parsers is not None
     parser = request_parser(parsers, whole_calls=True)
     known = prompt is not None and prompt.startswith("<|start|>")
-    state = start(parser, encoded(vocabulary, (history if known else "") + prompt) if prompt else None)
-    pieces = [token_id if token_id >= 256 else chr(token_id) for token_id in encoded(vocabulary, output)]
-    assert joined(events_of(parser, [pieces], state=state))[:2] == expected
+    state = start(parser, encode(vocabulary, (history if known else "") + prompt) if prompt else None)
+    pieces = [token_id if token_id >= 256 else chr(token_id) for token_id in encode(vocabulary, output)]
+    assert fold(parse_chunks(parser, [pieces], state=state))[:2] == expected
+
+
+def test_a_call_that_the_prompt_begins_belongs_to_the_output(vocabulary: Vocabulary) -> None:
+    parsers = load_parsers(vocabulary, "hermes", None)
+    assert parsers is not None
+    parser = request_parser(parsers, tools=TOOLS)
+    state = start(parser, encode(vocabulary, f'{OPENED}Hi <tool_call>\n{{"name": "f", "arguments": {{"a"'))
+    assert fold(parse_chunks(parser, [[": 1}}"]], state=state)) == Message(calls=[("f", '{"a": 1}')])

@@ -14,6 +14,7 @@ from derender.parsing.arguments.call_objects import (
     ObjectName,
     read_call_objects,
 )
+from derender.parsing.arguments.notation import NotationState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -111,7 +112,7 @@ def test_a_call_is_read(text: str, arguments: str, known_keys: bool) -> None:
     assert reads(f"{text}~", known_keys=known_keys) == Got([("f", arguments, True)], "~", "done")
 
 
-def test_a_name_may_be_of_any_characters() -> None:
+def test_a_name_may_have_any_characters() -> None:
     assert reads(r'{"name": "a.b-c \u00e9\"", "arguments": {}}').calls == [('a.b-c é"', "{}", True)]
 
 
@@ -124,7 +125,7 @@ def test_an_empty_list_has_no_calls() -> None:
     assert reads("[ ]") == Got([], "", "done")
 
 
-def test_other_keys_are_left_out_or_make_it_no_call() -> None:
+def test_other_keys_are_ignored_or_refused() -> None:
     text = '{"reason": {"a": [1]}, "name": "f", "arguments": {}}'
     assert reads(text) == Got([("f", "{}", True)], "", "done")
     assert reads(text, known_keys=True).phase == "bad"
@@ -138,16 +139,16 @@ def test_other_keys_are_left_out_or_make_it_no_call() -> None:
         '{"id": "x", "name": "f", "arguments": {"a": 1}}',
     ],
 )
-def test_arguments_come_without_what_is_around_them(text: str) -> None:
+def test_arguments_come_without_the_text_around_them(text: str) -> None:
     assert reads(text).calls == [("f", '{"a": 1}', True)]
 
 
-def test_the_id_is_given_where_it_comes_before_the_name() -> None:
+def test_the_id_is_read_if_it_comes_before_the_name() -> None:
     got = read_call_objects(CallObjectsState(), '{"id": "x1", "name": "f"}', 0, markers={}, known_keys=True)
     assert got.found[0] == ObjectName("f", "x1")
 
 
-def test_arguments_come_as_they_are_written() -> None:
+def test_arguments_are_passed_on_as_they_arrive() -> None:
     text = '{"name": "f", "arguments": {"a": "Pa'
     named = read_call_objects(CallObjectsState(), text, 0, markers={}, known_keys=True)
     assert named.found == [ObjectName("f", "")]
@@ -155,7 +156,7 @@ def test_arguments_come_as_they_are_written() -> None:
     assert begun.found == [ObjectArguments('{"a": "Pa')]
 
 
-def test_nothing_is_told_of_arguments_before_the_name() -> None:
+def test_arguments_wait_for_the_name() -> None:
     assert (
         read_call_objects(CallObjectsState(), '{"arguments": {"a": 1}, ', 0, markers={}, known_keys=True).found
         == []
@@ -189,7 +190,7 @@ def test_nothing_is_told_of_arguments_before_the_name() -> None:
         ('[{"name": "f"} {"name": "g"}]', [("f", "{}", True)]),
     ],
 )
-def test_what_is_no_call_is_a_fault(text: str, calls: list[tuple[str, str, bool]]) -> None:
+def test_a_malformed_call_is_a_fault(text: str, calls: list[tuple[str, str, bool]]) -> None:
     got = reads(text)
     assert (got.calls, got.phase) == (calls, "bad")
 
@@ -206,7 +207,7 @@ def test_what_is_no_call_is_a_fault(text: str, calls: list[tuple[str, str, bool]
         ('[{"name": "f"}, {"name": "g", "argum', [("f", "{}", True), ("g", "", False)]),
     ],
 )
-def test_what_is_cut_is_not_over(text: str, calls: list[tuple[str, str, bool]]) -> None:
+def test_a_truncated_call_has_not_ended(text: str, calls: list[tuple[str, str, bool]]) -> None:
     got = reads(text)
     assert got.calls == calls
     assert got.phase not in ("done", "bad")
@@ -218,3 +219,10 @@ def test_names_keys_and_ids_are_bounded(text: str) -> None:
         assert in_pieces(pieces, known_keys=False).phase == "done"
     for pieces in cuts(text % ("x" * 201)):
         assert in_pieces(pieces, known_keys=False).phase == "bad"
+
+
+@pytest.mark.parametrize("text", ['"x', '"\\', '"\\u12"'])
+def test_a_forged_state_is_no_call(text: str) -> None:
+    state = CallObjectsState("value", key="name", text=text, value=NotationState("string"))
+    result = read_call_objects(state, '"', 0, markers={}, known_keys=True)
+    assert (result.found, result.state.phase) in (([], "bad"), ([ObjectName("x", "")], "after value"))

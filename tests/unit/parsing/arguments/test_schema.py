@@ -104,7 +104,7 @@ def test_a_parameter_has_the_types_its_schema_allows(schema: object, expected: s
         pytest.param({"allOf": 1, "anyOf": [2]}, ANY_TYPE, id="nonsense"),
     ],
 )
-def test_a_parameter_is_looked_for_where_schemas_have_it(parameters: object, expected: set[str]) -> None:
+def test_a_parameter_is_found_wherever_schemas_declare_it(parameters: object, expected: set[str]) -> None:
     assert parameter_types(parameters, "city") == expected
 
 
@@ -171,7 +171,7 @@ def test_a_parameter_is_looked_for_where_schemas_have_it(parameters: object, exp
         ("array object", "[{}]", "[{}]"),
     ],
 )
-def test_bare_text_is_of_a_type_that_is_allowed_or_a_string(types: str, text: str, expected: str) -> None:
+def test_bare_text_becomes_a_type_that_is_allowed_or_a_string(types: str, text: str, expected: str) -> None:
     written = coerce(text, frozenset(types.split()))
     assert written == expected
     assert json.loads(written) is not ...
@@ -190,7 +190,7 @@ def test_bare_text_is_of_a_type_that_is_allowed_or_a_string(types: str, text: st
         ('"Paris"', '"Paris"'),
     ],
 )
-def test_without_a_type_the_text_says_it(text: str, expected: Any) -> None:
+def test_the_text_decides_if_the_schema_does_not_tell(text: str, expected: Any) -> None:
     value = json.loads(coerce(text, ANY_TYPE))
     assert value == expected
     assert type(value) is type(expected)
@@ -200,17 +200,23 @@ def test_without_a_type_the_text_says_it(text: str, expected: Any) -> None:
     ("text", "expected"),
     [('"Paris"', '"Paris"'), (r' "a\n" ', r'"a\n"'), ('"a', r'"\"a"'), ("Paris", '"Paris"'), ("5", "5")],
 )
-def test_text_that_the_model_calls_json_may_be_a_string_of_json(text: str, expected: str) -> None:
+def test_text_declared_as_json_may_be_a_json_string(text: str, expected: str) -> None:
     assert coerce(text, ANY_TYPE, declared_json=True) == expected
 
 
-def test_a_huge_number_stays_as_it_is_written() -> None:
+def test_a_huge_number_stays_as_written() -> None:
     longest = "9" * MAX_UNDECIDED
     assert coerce(longest, frozenset({"integer"})) == longest
     assert coerce(f"{longest}9", frozenset({"integer"})) == f'"{longest}9"'
 
 
-def test_long_json_is_read_and_long_literals_of_python_are_not() -> None:
+def test_only_json_may_be_long() -> None:
     long = "x" * MAX_UNDECIDED
     assert coerce(f'["{long}"]', frozenset({"array"})) == f'["{long}"]'
     assert coerce(f"['{long}']", frozenset({"array"})) == f"\"['{long}']\""
+
+
+def test_a_schema_that_contains_itself_many_times_is_read_in_time() -> None:
+    schema = {"properties": {"v": {"anyOf": [{"$ref": "#/properties/v"}] * 8}}}
+    assert parameter_types(schema, "v") == ANY_TYPE
+    assert parameter_types({"allOf": [{"$ref": "#"}] * 8, "properties": {}}, "v") == ANY_TYPE

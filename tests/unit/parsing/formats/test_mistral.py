@@ -1,0 +1,75 @@
+"""Calls and reasoning of Mistral's models."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from derender.parsing import CallStart
+from tests.support.parsers import request_parser
+
+from ..support import (
+    PARIS,
+    TIME,
+    TOOLS,
+    Message,
+    check_both,
+    marked_parsers,
+    parse_chunks,
+    parse_output,
+    to_pieces,
+)
+
+MISTRAL_LIST: Final = '[TOOL_CALLS] [{"name": "get_weather", "arguments": {"city": "Paris"}}]'
+MISTRAL: Final = '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}'
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        pytest.param(MISTRAL_LIST, Message(calls=[PARIS]), id="a list"),
+        pytest.param(
+            MISTRAL_LIST[:-1] + ', {"name": "get_time"}]', Message(calls=[PARIS, TIME]), id="a list of two"
+        ),
+        pytest.param(MISTRAL, Message(calls=[PARIS]), id="a call"),
+        pytest.param(f"Hi{MISTRAL}[TOOL_CALLS]get_time[ARGS]{{}}", Message("Hi", "", [PARIS, TIME]), id="two"),
+        pytest.param(MISTRAL.replace("[ARGS]", ""), Message(calls=[PARIS]), id="without a marker of arguments"),
+        pytest.param(MISTRAL.replace("[ARGS]", "[CALL_ID]abc123DEF[ARGS]"), Message(calls=[PARIS]), id="an id"),
+        pytest.param(f"[THINK]hm[/THINK]{MISTRAL}", Message("", "hm", [PARIS]), id="after reasoning"),
+        pytest.param(
+            f"[THINK]{MISTRAL}[/THINK]Hi", Message("Hi", MISTRAL, []), id="markers quoted in reasoning"
+        ),
+        pytest.param("<think>\nhm\n</think>\nHi", Message("Hi", "hm"), id="reasoning in text"),
+        pytest.param("[THINK]hm", Message(reasoning="hm"), id="reasoning cut"),
+        pytest.param("Hi", Message("Hi"), id="text"),
+    ],
+)
+def test_calls_and_reasoning_are_parsed(output: str, expected: Message) -> None:
+    check_both(marked_parsers("mistral", "mistral", frozenset({"<think>", "</think>"})), output, expected)
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (MISTRAL[:-4], ('get_weather{"city": "Par', "", [])),
+        (MISTRAL_LIST[:-5], (MISTRAL_LIST[12:-5].strip(), "", [])),
+        (MISTRAL_LIST[:-1] + ', {"na', Message(calls=[PARIS])),
+        (MISTRAL + MISTRAL[:-4], Message(calls=[PARIS])),
+    ],
+)
+def test_truncated_calls_come_back_as_text_unless_another_was_complete(output: str, expected: Message) -> None:
+    parser = request_parser(marked_parsers("mistral"), tools=TOOLS, whole_calls=True)
+    content, *rest = parse_output(parser, output, cut=True)
+    assert (content.strip(), *rest) == expected
+
+
+def test_calls_carry_the_id_that_the_model_wrote() -> None:
+    parser = request_parser(marked_parsers("mistral"), tools=TOOLS, whole_calls=True)
+    output = "[TOOL_CALLS]get_time[CALL_ID]abc123DEF[ARGS]{}[TOOL_CALLS]get_time[ARGS]{}"
+    events = parse_chunks(parser, [to_pieces(parser, output)])
+    assert [event.written_id for event in events if isinstance(event, CallStart)] == ["abc123DEF", ""]
+
+
+def test_arguments_may_be_missing() -> None:
+    check_both(marked_parsers("mistral"), "[TOOL_CALLS]get_time[ARGS]", Message(calls=[TIME]))
