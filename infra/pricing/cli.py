@@ -1,4 +1,4 @@
-"""`derender cost`: what it costs, for figures of one's own."""
+"""The command `derender cost`."""
 
 from __future__ import annotations
 
@@ -7,63 +7,48 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from .container import Container
-from .plan import DOORS, PLANS, STARTS
-from .prices import ARCHITECTURES, SECONDS
-from .tables import compared, documented, of_plan, show
+from .plan import DOORS, PLANS, STARTS, Plan
+from .prices import ARCHITECTURES
+from .tables import compare, document, price
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["add_arguments", "run"]
 
-_MOST: Final = 1e12
-"""Of any figure."""
+_MOST: Final = 1e9
+"""Bound of every number."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
-    add = parser.add_argument
-    add("--mode", choices=[*PLANS], default="complete", help="how it is derendered (%(default)s)")
-    often = parser.add_mutually_exclusive_group()
-    often.add_argument(
-        "--requests-per-month",
-        type=_number(0),
-        metavar="N",
-        help="complete answers, streams or lines a month (1,000,000)",
+    """Add the arguments of the command. Those of a plan have the names of its fields."""
+    doors = [door for door in DOORS if door != "Step Functions"]
+
+    def add(flag: str, help_: str, **options: Any) -> None:
+        parser.add_argument(flag, default=argparse.SUPPRESS, help=help_, **options)
+
+    parser.add_argument(
+        "--mode", choices=[*PLANS], default="complete", help="how to derender (default: %(default)s)"
     )
-    often.add_argument("--rate", type=_number(0), metavar="N", help="the same, a second")
-    add("--tokens", type=_whole(1), metavar="N", help="of each generation (595; of streams 2,048)")
-    add("--candidates", type=_whole(0), metavar="N", help="for each token (0)")
-    add("--chunks", type=_whole(1), metavar="N", help="in a request of mode chunks (16)")
-    add("--tokens-per-second", type=_number(0.001), metavar="N", help="of a generation that is relayed (50)")
-    add("--lines", type=_whole(1), metavar="N", help="of a batch (1,000,000)")
+    parser.add_argument(
+        "--rate", type=_number(0), default=1, metavar="N", help="generations per second (default: %(default)s)"
+    )
+    add("--tokens", "tokens per generation (default: 595; streams: 2048)", type=_integer(1), metavar="N")
+    add("--candidates", "logprob candidates per token (default: 0)", type=_integer(0), metavar="N")
+    add("--chunks", "chunks per request in mode chunks (default: 16)", type=_integer(1), metavar="N")
+    add("--tokens-per-second", "speed of a relayed generation (default: 50)", type=_number(0.001), metavar="N")
     add(
         "--memory",
-        type=_whole(128, 10_240),
+        "memory of the function (default: 1024; relay: 512; batch: 1769)",
+        type=_integer(512, 10_240),
         metavar="MB",
-        help="of the function (1,024; relay 512, batch 1,769)",
     )
-    add("--architecture", choices=ARCHITECTURES, help="its processor (x86_64)")
-    add("--door", choices=[door for door in DOORS if door != "Step Functions"], help="what is in front of it")
-    add("--duration-ms", type=_number(0), metavar="MS", help="of an invocation, in place of what was measured")
-    add("--start", choices=STARTS, help="how instances start (on-demand)")
-    add("--instances", type=_whole(0), metavar="N", help="that are provisioned (1, with --start provisioned)")
-    add("--cold", type=_number(0, 100), metavar="PERCENT", help="invocations that are cold starts (1)")
-    add("--log-bytes", type=_number(0), metavar="N", help="of an invocation, in place of what was measured")
-    add("--tracing", type=_number(0, 100), metavar="PERCENT", help="invocations that are traced (5)")
-    add("--gzip", action="store_true", help="requests and answers are gzipped")
-    add("--internet", action="store_true", help="answers leave AWS")
-    add("--container-vcpu", type=_number(0.25, 16), metavar="N", default=Container().vcpu, help="(%(default)s)")
-    add(
-        "--container-gb",
-        type=_number(0.5, 120),
-        metavar="N",
-        default=Container().gigabytes,
-        help="(%(default)s)",
-    )
-    add("--container-processes", type=_whole(1), metavar="N", default=1, help="of the peer in it (%(default)s)")
-    add("--markdown", action="store_true", help="print the tables of infra/COST.md instead")
+    add("--architecture", "processor of the function (default: x86_64)", choices=ARCHITECTURES)
+    add("--door", "front door of the function (default: HTTP API; relay: function URL)", choices=doors)
+    add("--start", "how instances start; one is provisioned (default: on-demand)", choices=STARTS)
+    add("--duration", "duration of an invocation, instead of the measured one", type=_number(0), metavar="MS")
+    add("--gzipped", "requests and answers are gzipped", action="store_true")
+    parser.add_argument("--markdown", action="store_true", help="print the tables of docs/cost.md instead")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -73,52 +58,31 @@ def run(options: argparse.Namespace) -> int:
         0.
     """
     if options.markdown:
-        sys.stdout.write("\n".join(f"### {table.title}\n\n{table.markdown}\n" for table in documented()))
+        sys.stdout.write("\n".join(f"### {table.title}\n\n{table.markdown}\n" for table in document()))
         return 0
-    given: dict[str, Any] = {
-        "tokens": options.tokens,
-        "candidates": options.candidates,
-        "chunks": options.chunks,
-        "tokens_per_second": options.tokens_per_second,
-        "lines": options.lines,
-        "memory": options.memory,
-        "architecture": options.architecture,
-        "door": options.door if options.mode != "batch" else None,
-        "duration": options.duration_ms,
-        "start": options.start,
-        "instances": 1 if options.instances is None and options.start == "provisioned" else options.instances,
-        "cold": None if options.cold is None else options.cold / 100,
-        "log_bytes": options.log_bytes,
-        "traced": None if options.tracing is None else options.tracing / 100,
-        "gzipped": options.gzip,
-        "internet": options.internet,
-    }
-    plan = replace(PLANS[options.mode], **{name: value for name, value in given.items() if value is not None})
-    container = Container(
-        options.container_vcpu, options.container_gb, plan.architecture, options.container_processes
-    )
-    monthly = 1_000_000 if options.requests_per_month is None else options.requests_per_month
-    rate = monthly / SECONDS if options.rate is None else options.rate
-    show(of_plan(plan, rate))
-    sys.stdout.write(f"\n{compared(plan, container, rate)}\n")
+    given = {name: value for name, value in vars(options).items() if name in Plan.__dataclass_fields__}
+    if options.mode == "batch":
+        given.pop("door", None)
+    plan = replace(PLANS[options.mode], **given)
+    sys.stdout.write(f"{price(plan, options.rate).text}\n\n{compare(plan, options.rate)}\n")
     return 0
 
 
-def _number(least: float, most: float = _MOST) -> Callable[[str], float]:
+def _number(least: float) -> Callable[[str], float]:
     def number(text: str) -> float:
         value = float(text)
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text}: it may be from {least:g} to {most:g}")
+        if not least <= value <= _MOST:
+            raise argparse.ArgumentTypeError(f"must be from {least:g} to {_MOST:g}, got {text}")
         return value
 
     return number
 
 
-def _whole(least: int, most: int = int(_MOST)) -> Callable[[str], int]:
-    def whole(text: str) -> int:
+def _integer(least: int, most: int = int(_MOST)) -> Callable[[str], int]:
+    def integer(text: str) -> int:
         value = int(text)
         if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text}: it may be from {least:,} to {most:,}")
+            raise argparse.ArgumentTypeError(f"must be from {least:,} to {most:,}, got {text}")
         return value
 
-    return whole
+    return integer

@@ -1,6 +1,6 @@
-"""What requests take: durations, sizes of bodies, log lines. As `tests/benchmarks/cost.py` measures it.
+"""Durations and sizes of requests, as `tests/benchmarks/cost.py` measures them.
 
-On a machine that is not Lambda's, under its runtime interface emulator; arm64 was not measured.
+It measures under Lambda's runtime interface emulator, on x86-64.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ __all__ = [
     "ANSWER",
     "ANSWER_TOKENS",
     "CHUNKS",
-    "CHUNK_BYTES",
     "DURATIONS",
     "GZIPPED",
     "LOG_BYTES",
@@ -23,49 +22,49 @@ __all__ = [
 ]
 
 ANSWER_TOKENS: Final = 595
-"""Of the answers that were measured."""
+"""Tokens of a measured answer."""
 MANY_CANDIDATES: Final = 20
-"""For each token of the large ones."""
+"""Logprob candidates per token of a measured large answer."""
 CHUNKS: Final = 16
-"""In a request that has several; of one token each."""
+"""Chunks, of one token each, in a measured request with several."""
 
 
 class Durations(NamedTuple):
-    """What is billed at one size of memory, in milliseconds, not rounded."""
+    """Milliseconds before rounding, for one size of memory."""
 
     answer: float
-    """A complete answer without log probabilities."""
+    """A complete answer without logprobs."""
     candidates: float
-    """One with many candidates for each token, by id, not gzipped."""
+    """A complete answer with many candidates, not gzipped."""
     chunk: float
-    """A chunk of a stream."""
+    """A request with one chunk of a stream."""
     chunks: float
-    """Several in a request."""
+    """A request with several chunks."""
     line: float
-    """A line of a batch with such an answer, without what S3 takes."""
+    """An answer in a batch, without the time that S3 takes."""
     candidates_line: float
-    """One with such candidates."""
+    """An answer with many candidates in a batch."""
     start: float
-    """A cold start's init phase, in which Lambda gives more than the memory's share of a CPU."""
+    """The init phase of a cold start, for which Lambda adds CPU."""
 
     @property
     def each_chunk(self) -> float:
-        """One chunk more of a request."""
+        """Milliseconds per further chunk of a request."""
         return (self.chunks - self.chunk) / (CHUNKS - 1)
 
     @property
-    def each_candidate(self) -> float:
-        """One candidate more, of one token."""
-        return (self.candidates - self.answer) / (ANSWER_TOKENS * MANY_CANDIDATES)
-
-    @property
-    def line_token(self) -> float:
-        """One token more of a line, and of a complete answer."""
+    def each_token(self) -> float:
+        """Milliseconds per token of an answer."""
         return self.line / ANSWER_TOKENS
 
     @property
-    def line_candidate(self) -> float:
-        """One candidate more, of one token."""
+    def each_candidate(self) -> float:
+        """Milliseconds per candidate of a complete answer."""
+        return (self.candidates - self.answer) / (ANSWER_TOKENS * MANY_CANDIDATES)
+
+    @property
+    def each_line_candidate(self) -> float:
+        """Milliseconds per candidate in a batch."""
         return (self.candidates_line - self.line) / (ANSWER_TOKENS * MANY_CANDIDATES)
 
 
@@ -74,52 +73,35 @@ DURATIONS: Final = {
     1024: Durations(2.8, 57, 2.7, 3.5, 0.75, 23, 450),
     1769: Durations(3.0, 40, 2.5, 3.5, 0.36, 14, 450),
 }
-"""Memory in MB → durations."""
+"""Memory in MB → durations. 1,769 MB is a whole CPU. More does not help, because a request has one thread."""
 
 
 def durations(memory: int) -> Durations:
-    """What a size of memory takes.
-
-    Between sizes that were measured it is in proportion. Below them the share of a CPU decides. Above them it
-    is the same, since a request is one thread.
-
-    Args:
-        memory: In MB.
-    """
-    sizes = sorted(DURATIONS)
-    if memory <= sizes[0]:
-        least = DURATIONS[sizes[0]]
-        return Durations(*(each * sizes[0] / memory for each in least))._replace(start=least.start)
-    if memory >= sizes[-1]:
-        return DURATIONS[sizes[-1]]
-    below = max(size for size in sizes if size <= memory)
-    above = min(size for size in sizes if size > memory)
-    part = (memory - below) / (above - below)
-    pairs = zip(DURATIONS[below], DURATIONS[above], strict=True)
-    return Durations(*(one + part * (other - one) for one, other in pairs))
+    """Return the durations of the largest measured size that is no larger than a memory in MB."""
+    return DURATIONS[max(size for size in DURATIONS if size <= memory)]
 
 
 class Size(NamedTuple):
-    """Of a body in bytes: what is always there, and what grows."""
+    """Bytes of a body."""
 
     fixed: float
     token: float
-    """For each token."""
+    """Per token."""
     candidate: float
-    """For each candidate of each token."""
+    """Per candidate of each token."""
 
     def of(self, tokens: int, candidates: int) -> float:
-        """All of it."""
+        """Return the bytes of a body with these tokens, and candidates per token."""
         return self.fixed + tokens * (self.token + candidates * self.candidate)
 
 
 REQUEST: Final = Size(120, 6.27, 61.9)
-"""For a complete answer; also a line of a batch."""
+"""Request for a complete answer, or line of a batch."""
 ANSWER: Final = Size(650, 6.48, 88.0)
 GZIPPED: Final = 0.31
-"""What is left of both where they are gzipped. It takes no longer: the runtime has less to carry."""
-CHUNK_BYTES: Final = 440
-"""Of a streamed chunk."""
+"""Gzipped size of both, relative to their size. Gzip takes no time: the runtime saves as much."""
 LOG_BYTES: Final = {"complete": 1940, "chunk": 1780, "chunks": 1780, "relay": 1540, "batch": 1540}
-"""Mode → what an invocation logs: the platform's lines, those of the request and of metrics, and 400 bytes that
-the API does. A relay's and a batch's lines are taken for those of an answer."""
+"""Mode → bytes that an invocation logs: platform, request and metrics, and 400 bytes of access log.
+
+Relay and batch are assumed to log as much as an answer.
+"""

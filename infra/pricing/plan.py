@@ -1,4 +1,4 @@
-"""What is to be derendered, and how."""
+"""A question: what to derender, and how."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["DOORS", "PLANS", "STARTS", "Door", "Mode", "Plan", "Start"]
 
 Mode = Literal["complete", "chunk", "chunks", "relay", "batch"]
-"""A complete answer; a stream by a request for each chunk, by several chunks a request, relayed; a batch's
-line."""
+"""A complete answer; a stream with one chunk or several chunks per request, or relayed; a batch."""
 Door = Literal["HTTP API", "REST API", "function URL", "Step Functions"]
 DOORS: Final[tuple[Door, ...]] = get_args(Door)
 Start = Literal["on-demand", "SnapStart", "provisioned"]
@@ -25,39 +24,28 @@ STARTS: Final[tuple[Start, ...]] = get_args(Start)
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be derendered, and how."""
+    """Generations of one kind, and the function that derenders them."""
 
     mode: Mode
     tokens: int
-    """Of each generation."""
+    """Tokens per generation."""
     memory: int
-    """Of the function, in MB."""
+    """Memory of the function in MB."""
     door: Door
-    """What invokes it."""
+    """The service that invokes the function."""
     candidates: int = 0
-    """For each token."""
+    """Logprob candidates per token."""
     architecture: Architecture = "x86_64"
     chunks: int = CHUNKS
-    """In a request that has several, of a token each."""
+    """Chunks, of one token each, per request of mode chunks."""
     tokens_per_second: float = 50
-    """At which they are generated: a relay is billed while it waits."""
-    lines: int = 1_000_000
-    """Of a batch."""
+    """Speed of a relayed generation. The relay is billed while it waits."""
     duration: float | None = None
-    """Milliseconds of an invocation, in place of what was measured."""
+    """Milliseconds per invocation, to replace what was measured."""
     start: Start = "on-demand"
-    instances: int = 0
-    """That are provisioned."""
-    cold: float = 0.01
-    """Part of the invocations that are cold starts."""
-    log_bytes: float | None = None
-    """Of an invocation, in place of what was measured."""
-    traced: float = 0.05
-    """Part of the invocations that are traced: X-Ray's own rule, but for the first in each second."""
+    """How instances start. One is provisioned."""
     gzipped: bool = False
-    """Whether requests and answers are."""
-    internet: bool = False
-    """Whether answers leave AWS."""
+    """Whether requests and answers are gzipped."""
 
     @property
     def is_stream(self) -> bool:
@@ -71,4 +59,4 @@ PLANS: Final[Mapping[Mode, Plan]] = {
     "relay": Plan("relay", 2048, 512, "function URL"),
     "batch": Plan("batch", ANSWER_TOKENS, 1769, "Step Functions"),
 }
-"""Mode → what `template.yaml` makes of it by default."""
+"""Mode → the plan that the templates' defaults make."""

@@ -1,6 +1,6 @@
-"""List prices of AWS in us-east-1, in dollars: of the first tier, without a free tier and without discounts.
+"""List prices of AWS in us-east-1, in dollars: the first tier, without free tier and discounts.
 
-Where each is found is in infra/COST.md.
+docs/cost.md names the source of each.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ Architecture = Literal["x86_64", "arm64"]
 ARCHITECTURES: Final[tuple[Architecture, ...]] = get_args(Architecture)
 
 AS_OF: Final = "June 2026"
-"""The latest date of what they were read from."""
+"""Date of the latest source."""
 HOURS: Final = 730
-"""Of a month, as AWS counts them."""
+"""Hours of a month, as AWS counts them."""
 SECONDS: Final = 3600 * HOURS
+"""Seconds of a month."""
 
 
 class Price(NamedTuple):
-    """What is asked for something."""
+    """A price for a number of units."""
 
     dollars: float
     units: int
-    """For how many units that is."""
     unit: str
     page: str
-    """Where AWS says it: a path of https://aws.amazon.com."""
+    """Path of AWS's page below https://aws.amazon.com."""
 
     @property
     def each(self) -> float:
-        """Dollars for one unit."""
+        """Dollars per unit."""
         return self.dollars / self.units
 
 
@@ -55,17 +55,14 @@ PRICES: Final = {
     "function URL": Price(0, 1_000_000, "request", _LAMBDA),
     "HTTP API": Price(1.00, 1_000_000, "request", _GATEWAY),
     "REST API": Price(3.50, 1_000_000, "request", _GATEWAY),
-    "data transfer to the internet": Price(0.09, 1, "GB", "/ec2/pricing/on-demand"),
     "logs": Price(0.50, 1, "GB", _CLOUDWATCH),
-    "metrics": Price(0.30, 1, "metric a month", _CLOUDWATCH),
-    "alarms": Price(0.10, 1, "watched metric a month", _CLOUDWATCH),
-    "dashboard": Price(3.00, 1, "dashboard a month", _CLOUDWATCH),
+    "metrics": Price(0.30, 1, "metric per month", _CLOUDWATCH),
+    "alarms": Price(0.10, 1, "metric in an alarm per month", _CLOUDWATCH),
+    "dashboard": Price(3.00, 1, "dashboard per month", _CLOUDWATCH),
     "traces": Price(5.00, 1_000_000, "trace", "/xray/pricing"),
     "Step Functions": Price(0.025, 1_000, "transition", _STEPS),
     "S3 writes and lists": Price(0.005, 1_000, "request", _S3),
     "S3 reads": Price(0.0004, 1_000, "request", _S3),
-    "Fargate CPU, x86_64": Price(0.04048, 1, "vCPU-hour", _FARGATE),
-    "Fargate CPU, arm64": Price(0.03238, 1, "vCPU-hour", _FARGATE),
-    "Fargate memory, x86_64": Price(0.004445, 1, "GB-hour", _FARGATE),
-    "Fargate memory, arm64": Price(0.00356, 1, "GB-hour", _FARGATE),
+    "Fargate CPU": Price(0.04048, 1, "vCPU-hour", _FARGATE),
+    "Fargate memory": Price(0.004445, 1, "GB-hour", _FARGATE),
 }

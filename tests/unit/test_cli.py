@@ -108,7 +108,7 @@ def test_derenders_a_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_estimates_costs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cost", "--requests-per-month", "1000000"]) == 0
+    assert main(["cost", "--rate", "1"]) == 0
     assert "$" in capsys.readouterr().out
 
 
