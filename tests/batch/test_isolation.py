@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from typing import Final
 
-from tests.support.leaks import MESSAGE, faulty_functions, leaks
+from tests.support.leaks import MESSAGE, every_function, leaks, provoke
 from tests.support.paths import HANDLERS
 
 from .inputs import COMPLETIONS, chat, completion, generated, line
@@ -59,14 +58,9 @@ def test_what_a_store_says_is_not_told() -> None:
     assert not any(map(leaks, written(LINES + line("lost", chat(LOST)))))
 
 
-def test_no_fault_of_any_function_is_told() -> None:
+@every_function
+def test_no_fault_of_a_function_is_told(*, every: bool) -> None:
     written(LINES)
-    found, felt = {}, 0
-    for function in faulty_functions([HANDLERS / "derender"]):
-        with function.raising():
-            outputs = written(LINES)
-        if leaked := {leak for text in outputs for leak in leaks(text)}:
-            found[function.name] = leaked
-        felt += any(json.dumps("InternalServerError") in text for text in outputs)
-    assert found == {}
-    assert felt > 50
+    provoked = provoke([HANDLERS / "derender"], lambda: written(LINES), every=every)
+    assert provoked.leaks == {}
+    assert provoked.internal_errors > (50 if every else 10)

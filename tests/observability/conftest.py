@@ -10,7 +10,7 @@ import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import httpx
 import pytest
@@ -172,12 +172,3 @@ def relay_script(log: IO[bytes], environment: Mapping[str, str]) -> Iterator[htt
             yield asking
         finally:
             server.terminate()
-
-
-def generated(*token_ids: list[int], finish_reason: str = "stop", **choice: Any) -> dict[str, Any]:
-    """A generate response of some choices."""
-    choices = [
-        {"index": index, "token_ids": each, "finish_reason": finish_reason, **choice}
-        for index, each in enumerate(token_ids)
-    ]
-    return {"request_id": "generate-1", "choices": choices}

@@ -33,14 +33,15 @@ from tests.support.vocabularies import manifest
 
 from .aws_metrics import AWS_METRICS
 from .cloudwatch import Reading, Search, Store, alarm_value, alarms, read_by, resources, widgets
-from .conftest import generated, relay_script
-from .test_observing import CALL, COMPLETIONS, OUTPUTS, TOOLS, output
+from .conftest import relay_script
+from .outputs import CALL, OUTPUTS, TOOLS, encode, generated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 SERVICE: Final = "stack"
+COMPLETIONS: Final = "/v1/completions/derender"
 NAMES: Final = {metric.name for metric in METRICS.values()}
 EVERYTHING: Final = {
     "Service": SERVICE,
@@ -53,7 +54,7 @@ EVERYTHING: Final = {
 LEAST: Final = {name: EVERYTHING[name] for name in ("Service", "ApiFunctionName", "HttpApiId")}
 WHOLE: Final = "/v1/chat/completions" + RELAY
 ENTRY: Final = {"token_id": 1, "logprob": -1.0, "top_logprobs": [{"token_id": 1, "logprob": -1.0}] * 20}
-TEXT: Final = output("one two")
+TEXT: Final = encode("one two")
 
 
 class Asked(NamedTuple):
@@ -65,7 +66,7 @@ class Asked(NamedTuple):
 
 
 def chat(text: str, finish_reason: str, adds: dict[str, float], **fields: Any) -> Asked:
-    token_ids = output(text)
+    token_ids = encode(text)
     body = {
         "generate_response": generated(token_ids, finish_reason=finish_reason),
         "chat_request": {"tools": TOOLS},
@@ -123,7 +124,7 @@ RELAYED: Final[list[Asked]] = [
     relayed(
         {
             "PromptTokens": len(PROMPT),
-            "CompletionTokens": len(output(CALL)),
+            "CompletionTokens": len(encode(CALL)),
             "Choices": 1,
             "Candidates": 20,
             "ToolCallChoices": 1,
@@ -219,7 +220,7 @@ def made(layer: Path) -> Iterator[Made]:
     states = [json.loads(each["body"]).get("stream_state") for each in answers]
     values["api", "StateBytes"] = [len(state["data"]) for state in states if state]
     with UpstreamServer() as upstream, TemporaryFile() as log:
-        chunks = chunks_of(output(CALL))
+        chunks = chunks_of(encode(CALL))
         chunks[0]["choices"][0]["logprobs"] = {"content": [ENTRY]}
         upstream.replies(stream(chunks))
         upstreams = json.dumps({"gpu": upstream.url, "gone": "http://127.0.0.1:9"})

@@ -26,8 +26,8 @@ from tests.support.upstream_server import (
 )
 from tests.support.waiting import wait_until
 
-from .conftest import generated
-from .test_observing import CALL, TOOLS, said
+from .outputs import CALL, TOOLS, generated
+from .test_requests import fields_of
 
 if TYPE_CHECKING:
     from tests.support.relay_server import RelayServer
@@ -56,7 +56,7 @@ def test_a_stream(relay: RelayServer, upstream: UpstreamServer, observed: Observ
     upstream.replies(stream([*chunks, usage(len(PROMPT), len(OUTPUT))]))
     body = json.dumps(asked()).encode()
     response = relay.post(CHAT + RELAY, body)
-    assert said(observed.only) == {
+    assert fields_of(observed.only) == {
         "endpoint": CHAT + RELAY,
         "method": "POST",
         "status": 200,

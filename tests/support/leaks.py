@@ -6,19 +6,22 @@ import gc
 import re
 import sysconfig
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import groupby
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
 
 from derender import errors
 
 from .paths import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["CANARY", "MESSAGE", "SECRETS", "Faulty", "faulty_functions", "leaks"]
+__all__ = ["CANARY", "MESSAGE", "SECRETS", "Provoked", "every_function", "leaks", "provoke"]
 
 CANARY: Final = "quixotic-marmalade"
 SECRETS: Final = {
@@ -81,6 +84,15 @@ class ChimeraError(UnicodeDecodeError, KeyError, AssertionError, RecursionError)
         super().__init__("utf-8", message.encode(), 0, 1, message)
 
 
+every_function = pytest.mark.parametrize(
+    "every",
+    [
+        pytest.param(False, id="modules"),
+        pytest.param(True, id="functions", marks=pytest.mark.long),
+    ],
+)
+"""Runs a test of faults with a fault in each module, and in the long run with one in each function."""
+
 _RAISED: Final = "what is raised"
 """The constant in the code of `_fault` that the error replaces."""
 
@@ -89,6 +101,7 @@ class Faulty:
     """Functions that share their code and can be made to raise."""
 
     def __init__(self, code: CodeType, functions: Iterable[FunctionType]) -> None:
+        self.module = code.co_filename
         self.name = f"{code.co_filename}:{code.co_firstlineno} {code.co_qualname}"
         self._code, self._functions = code, list(functions)
 
@@ -113,8 +126,44 @@ def _fault(*_: object, **__: object) -> None:
     raise error
 
 
+class Provoked(NamedTuple):
+    """What became of faults."""
+
+    leaks: dict[str, list[str]]
+    """Function or module → what was told although nobody may see it."""
+    internal_errors: int
+    """Functions or modules whose fault was answered as an internal error."""
+
+
+def provoke(
+    folders: Iterable[Path], ask: Callable[[], Iterable[str]], *, every: bool, skip: str = "\n"
+) -> Provoked:
+    """Have functions raise, and look for leaks in the answers meanwhile.
+
+    Args:
+        folders: Folders of the functions.
+        ask: Asks, and returns the answers.
+        every: Whether functions raise one after the other. Otherwise all functions of a module may raise, and
+            the first one that is called does.
+        skip: End of the name of a function that must not raise.
+    """
+    found: dict[str, list[str]] = {}
+    internal_errors = 0
+    functions = [each for each in faulty_functions(folders) if not each.name.endswith(skip)]
+    for _, group in groupby(functions, lambda each: each.name if every else each.module):
+        raising = list(group)
+        with ExitStack() as stack:
+            for function in raising:
+                stack.enter_context(function.raising())
+            answers = list(ask())
+        if leaked := sorted({leak for answer in answers for leak in leaks(answer)}):
+            found[raising[0].name] = leaked
+        internal_errors += any("InternalServerError" in answer for answer in answers)
+    return Provoked(found, internal_errors)
+
+
 def faulty_functions(folders: Iterable[Path]) -> list[Faulty]:
-    """Find all functions of some folders or files, including closures and methods.
+    """Find all functions of some folders, including closures and methods.
 
     The fault replaces their code, so it does not matter which names other modules have for them.
     """

@@ -42,9 +42,11 @@ def configure_logging(function: str, environment: Mapping[str, str] = os.environ
     Raises:
         SettingsError: The level does not exist.
     """
-    level = environment.get("DERENDER_LOG_LEVEL", "").strip().upper() or "INFO"
+    text = environment.get("DERENDER_LOG_LEVEL", "").strip() or "INFO"
+    level = text.upper()
     if level not in LEVELS:
-        raise SettingsError(f"DERENDER_LOG_LEVEL must be one of {', '.join(LEVELS)}, got {level[:100]!r}")
+        choices = f"{', '.join(LEVELS[:-1])} or {LEVELS[-1]}"
+        raise SettingsError(f"DERENDER_LOG_LEVEL must be {choices}, got {text[:100]!r}")
     handler = _StandardOutput()
     handler.setFormatter(_JsonLines(service=read_service(environment), function=function))
     root = logging.getLogger()
