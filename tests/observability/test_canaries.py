@@ -277,7 +277,6 @@ class Context(SimpleNamespace):
         return 900_000
 
 
-@mock_aws
 def test_the_batch_function_tells_nothing(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -289,16 +288,18 @@ def test_the_batch_function_tells_nothing(
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    bucket = boto3.client("s3")
-    bucket.create_bucket(Bucket="bucket")
-    lines = list(batch_lines())
-    bucket.put_object(Bucket="bucket", Key=CANARY, Body=b"\n".join(lines))
-    batch = load_function("batch")
-    started = {"output": "s3://bucket/out/", "id": CANARY, "started": "2026-11-26T12:00:00Z"}
-    planned = batch.handler({"step": "plan", "input": f"s3://bucket/{CANARY}", **started}, Context())
-    for start in planned["parts"]:
-        batch.handler({"step": "derender", "job": planned["job"], "start": start}, Context())
-    done = batch.handler({"step": "finish", "job": planned["job"]}, Context())
+    # moto's own credentials would stay in the environment.
+    with mock_aws(config={"core": {"mock_credentials": False}}):
+        bucket = boto3.client("s3")
+        bucket.create_bucket(Bucket="bucket")
+        lines = list(batch_lines())
+        bucket.put_object(Bucket="bucket", Key=CANARY, Body=b"\n".join(lines))
+        batch = load_function("batch")
+        started = {"output": "s3://bucket/out/", "id": CANARY, "started": "2026-11-26T12:00:00Z"}
+        planned = batch.handler({"step": "plan", "input": f"s3://bucket/{CANARY}", **started}, Context())
+        for start in planned["parts"]:
+            batch.handler({"step": "derender", "job": planned["job"], "start": start}, Context())
+        done = batch.handler({"step": "finish", "job": planned["job"]}, Context())
     out, err = capfd.readouterr()
     assert done["counts"]["total"] == len(lines)
     assert done["counts"]["completed"] > 0
