@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from tests.observability.outputs import generated
 from tests.support.api_client import CHAT
 from tests.support.lambda_emulator import Runtime, http_event
+from tests.support.qwen3_outputs import generated
 
 
 def test_an_unknown_level_ends_the_start_with_one_line() -> None:
     with Runtime(environment={"DERENDER_LOG_LEVEL": "loud"}) as function:
-        with pytest.raises(RuntimeError, match="does not answer"):
+        with pytest.raises(RuntimeError, match="did not answer"):
             function.invoke(http_event(CHAT, "{}"))
         logs = function.logs
     assert logs.count("derender: DERENDER_LOG_LEVEL must be DEBUG, INFO,") == 1

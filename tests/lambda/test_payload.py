@@ -14,7 +14,7 @@ from tests.support.api_client import CHAT, Answer
 from tests.support.api_client import event as event_of
 from tests.support.functions import started
 from tests.support.lambda_emulator import Runtime, http_event
-from tests.unit.lambda_runtime.responses import UNESCAPED, written
+from tests.support.lambda_responses import UNESCAPED, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,6 +27,7 @@ from tests.support.generate_protocol import chunks_of, generate_request
 from tests.support.lambda_emulator import Runtime, http_event
 from tests.support.paths import BUNDLED, HANDLERS
 from tests.support.qwen3 import PROMPT
+from tests.support.qwen3_outputs import CALL, OUTPUTS, TOOLS, encode, generated
 from tests.support.relay_server import RELAY
 from tests.support.upstream_server import UpstreamServer, stream
 from tests.support.vocabularies import manifest
@@ -34,7 +35,6 @@ from tests.support.vocabularies import manifest
 from .aws_metrics import AWS_METRICS
 from .cloudwatch import Reading, Search, Store, alarm_value, alarms, read_by, resources, widgets
 from .conftest import relay_script
-from .outputs import CALL, OUTPUTS, TOOLS, encode, generated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,6 +11,7 @@ import pytest
 from derender.telemetry.observation import CLIENT_LEFT
 from tests.support.generate_protocol import chunks_of, generate_request, usage
 from tests.support.qwen3 import END, PROMPT, qwen3
+from tests.support.qwen3_outputs import CALL, TOOLS, generated
 from tests.support.relay_server import CHAT, COMPLETIONS, RELAY
 from tests.support.upstream_server import (
     DONE,
@@ -26,7 +27,6 @@ from tests.support.upstream_server import (
 )
 from tests.support.waiting import wait_until
 
-from .outputs import CALL, TOOLS, generated
 from .test_requests import fields_of
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from derender.telemetry.observation import OTHER
 from derender.telemetry.request_ids import REQUEST_ID
 from tests.support.api_client import CHAT
 from tests.support.qwen3 import END
+from tests.support.qwen3_outputs import encode, generated
 
 from .conftest import client
-from .outputs import encode, generated
 
 if TYPE_CHECKING:
     from derender.telemetry.observation import Observation

@@ -17,8 +17,7 @@ from derender.telemetry.observer import Observer
 from lambda_runtime.http_handler import HttpHandler
 from lambda_runtime.response_size import MAX_RESPONSE
 from tests.support.api_client import CHAT, COMPLETIONS, Answer, event
-
-from .responses import ESCAPED, UNESCAPED, make_response, written
+from tests.support.lambda_responses import ESCAPED, UNESCAPED, make_response, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

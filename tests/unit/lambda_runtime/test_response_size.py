@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lambda_runtime.response_size import MAX_RESPONSE, excess_size, response_size, writes_ascii
-
-from .responses import ESCAPED, UNESCAPED, make_response, written
+from tests.support.lambda_responses import ESCAPED, UNESCAPED, make_response, written
 
 characters = st.sampled_from('a/é∞😀"\\\b\t\n\f\r\x00\x1f\x7f\x80\u2028\u2029\ud7ff\uffff') | st.characters(
     codec="utf-8"

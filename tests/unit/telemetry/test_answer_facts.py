@@ -15,7 +15,7 @@ from derender.settings import Settings
 from derender.telemetry.answer_facts import describe_answer, find_outcomes
 from derender.telemetry.observation import AnswerFacts
 from derender.telemetry.tally import NOTHING, Tally
-from tests.observability.outputs import CALL, OUTPUTS, TOOLS, Output, encode, generated
+from tests.support.qwen3_outputs import CALL, OUTPUTS, TOOLS, Output, encode, generated
 
 if TYPE_CHECKING:
     from derender.endpoints import Endpoint
