@@ -1,8 +1,8 @@
-"""Copies what a models.toml lists, where all of it is compiled already: for `sam build` without the compiler.
+"""Copy the vocabularies that a models.toml lists if all are compiled already, for `sam build`.
 
     python3 layers/tokenizer/copy_compiled.py MODELS OUT
 
-Any Python from 3.11 on will do, and nothing has to be installed. What only the compiler can read is refused.
+This runs on any Python from 3.11 on, without installed packages. What needs the compiler is refused.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from typing import Any, Final
 __all__ = ["CopyError", "copy_compiled"]
 
 SUFFIX: Final = ".vocab"
-KEYS: Final = frozenset({"name", "source", "aliases"})
-"""What a model whose source is compiled may have."""
+FIELDS: Final = frozenset({"name", "source", "aliases"})
+"""The fields that a model with a compiled source may have."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
-SHOWN: Final = 200
+MAX_CHARACTERS: Final = 200
 
 
 class CopyError(ValueError):
-    """The list can't be packaged so; one line that says what is in the way."""
+    """The list can't be packaged by copying. The message says why, in one line."""
 
 
 def copy_compiled(models: Path, out: Path) -> None:
-    """Copy the vocabularies that a list names, each under its model's name.
+    """Copy the listed vocabularies, each under its model's name.
 
     Args:
-        models: The list; sources are relative to it.
-        out: Folder to write to, which is there.
+        models: The list. Sources are relative to it.
+        out: An existing folder to write to.
 
     Raises:
-        CopyError: Something in the list can't be used, or needs the compiler; nothing was written.
+        CopyError: The list is invalid, or needs the compiler; nothing was written.
     """
     try:
         content = tomllib.loads(models.read_text(encoding="utf-8"))
@@ -43,49 +43,51 @@ def copy_compiled(models: Path, out: Path) -> None:
         raise CopyError(f"{models}: can't be read: {error}") from error
     tables = content.pop("model", None)
     if content:
-        raise _needed(str(models), f"{next(iter(content))!r}: unknown; a list holds [[model]] tables")
+        raise _needs_compiler(str(models), f"{next(iter(content))!r}: unknown; a list holds [[model]] tables")
     if not isinstance(tables, list) or not tables:
-        raise CopyError(f"{models}: it lists no [[model]]")
+        raise CopyError(f"{models}: lists no [[model]]")
     sources: dict[str, Path] = {}
     for number, table in enumerate(tables, 1):
-        where = f"{models}: model {number}"
-        name, source = _model(where, table, models.parent)
+        place = f"{models}: model {number}"
+        name, source = _read_model(place, table, models.parent)
         if name in sources:
-            raise CopyError(f"{where}: name: {name} is there twice")
+            raise CopyError(f"{place}: name: {name} is listed twice")
         sources[name] = source
     for name, source in sources.items():
         shutil.copyfile(source, out / name)
 
 
-def _model(where: str, table: Any, base: Path) -> tuple[str, Path]:
-    """The name of a model's file, and what it is a copy of."""
+def _read_model(place: str, table: Any, base: Path) -> tuple[str, Path]:
+    """Return the name of a model's file, and the file to copy."""
     if not isinstance(table, dict):
-        raise _needed(where, "it is no table")
-    for key in table:
-        if key not in KEYS:
-            raise _needed(where, f"{key[:SHOWN]!r}")
+        raise _needs_compiler(place, "not a table")
+    for field in table:
+        if field not in FIELDS:
+            raise _needs_compiler(place, _shorten(field))
     name, source, aliases = table.get("name"), table.get("source"), table.get("aliases", [])
-    if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > SHOWN:
-        raise _needed(where, f"name {_shown(name)}")
+    if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > MAX_CHARACTERS:
+        raise _needs_compiler(place, f"name {_shorten(name)}")
     if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
-        raise _needed(where, f"aliases {_shown(aliases)}")
+        raise _needs_compiler(place, f"aliases {_shorten(aliases)}")
     if not isinstance(source, str) or not source.endswith(SUFFIX):
-        raise _needed(where, f"source {_shown(source)}")
+        raise _needs_compiler(place, f"source {_shorten(source)}")
     try:
         if not (base / source).is_file():
-            raise _needed(where, f"source {_shown(source)}: no such file")
+            raise _needs_compiler(place, f"source {_shorten(source)}: no such file")
     except OSError as error:
-        raise CopyError(f"{where}: source {_shown(source)}: {error.strerror}") from error
+        raise CopyError(f"{place}: source {_shorten(source)}: {error.strerror}") from error
     return name.replace("/", "--") + SUFFIX, base / source
 
 
-def _needed(where: str, what: str) -> CopyError:
-    return CopyError(f"{where}: {what}: needs the compiler: make setup, or set PYTHON to a Python that has it")
+def _needs_compiler(place: str, problem: str) -> CopyError:
+    return CopyError(
+        f"{place}: {problem}: needs the compiler: run make setup, or set PYTHON to a Python that has it"
+    )
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
 
 
 if __name__ == "__main__":

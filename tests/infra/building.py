@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from fetch import held
+from fetch import lock
 from tests.support.environment import inherited
 from tests.support.paths import CACHE
 
@@ -96,7 +96,7 @@ def runtime_python() -> Path | None:
     """Return a Python of the function's version with the runtime client, or None if this machine has none."""
     environment = CACHE / "python3.13"
     interpreter = environment / "bin" / "python"
-    with held(environment.parent):
+    with lock(environment.parent):
         if not (interpreter.is_file() and (environment / "complete").is_file()):
             found = run("make", "--no-print-directory", "-C", "handlers", "runtime-python").strip()
             if not found:
@@ -122,7 +122,7 @@ def _kept(name: str, sources: Iterable[Path], make: Callable[[Path], object]) ->
     """Return a folder that is made from these sources, or was before."""
     folders = CACHE / name
     current = folders / _key(tuple(sources))
-    with held(folders):
+    with lock(folders):
         if not current.is_dir():
             with tempfile.TemporaryDirectory(dir=folders, prefix=".") as work:
                 folder = Path(work, "made")

@@ -19,17 +19,23 @@ import tokenizers
 
 import derender
 import layer_compiler
-from fetch import fetch, held
+from derender.vocabulary import load
+from fetch import fetch, lock
 
 from .environment import inherited
 from .paths import CACHE
+from .small_tokenizers import SMALL_TOKENIZERS, write_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tokenizers import Tokenizer
+
+    from derender.vocabulary import Vocabulary
+
 Arguments = ParamSpec("Arguments")
 
-__all__ = ["PEER_DEEPSEEK", "ROOMS", "cached_folder", "compiled_layer", "tokenizer_folder"]
+__all__ = ["PEER_DEEPSEEK", "ROOMS", "cached_folder", "compile_small", "compiled_layer", "tokenizer_folder"]
 
 PEER_DEEPSEEK: Final = "deepseek_v3_peer"
 """DeepSeek V3 as the peer loaded it: with the decoder of a SentencePiece tokenizer."""
@@ -77,7 +83,7 @@ def cached_folder(parent: Path, sources: Iterable[Path], make: Callable[[Path], 
         make: Writes the content into a folder that does not exist yet.
     """
     current = parent / _digest(sources)
-    with held(parent):
+    with lock(parent):
         if not current.is_dir():
             with tempfile.TemporaryDirectory(dir=parent, prefix=".") as work:
                 make(Path(work, parent.name))
@@ -112,6 +118,15 @@ def compiled_layer(folder: Path, name: str) -> Path:
         [*folder.iterdir(), *_compiler_sources()],
         lambda layer: _build(folder, name, layer),
     )
+
+
+@cache
+def compile_small(name: str) -> tuple[Vocabulary, Tokenizer]:
+    """Return one of the small tokenizers, and the vocabulary compiled from it."""
+    tokenizer = SMALL_TOKENIZERS[name]()
+    with tempfile.TemporaryDirectory() as work:
+        folder = write_folder(Path(work), tokenizer)
+        return load(layer_compiler.build(folder, name, folder / "out").path), tokenizer
 
 
 def _build(folder: Path, name: str, layer: Path) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 __all__ = [
+    "SMALL_TOKENIZERS",
     "WORDS",
     "byte_level_tokenizer",
     "id_of",
@@ -121,6 +122,15 @@ def unruled_byte_tokenizer() -> Tokenizer:
     )
     tokenizer.add_special_tokens(["<unk>", "</s>"])
     return tokenizer
+
+
+SMALL_TOKENIZERS: Final[dict[str, Callable[[], Tokenizer]]] = {
+    "byte-level": byte_level_tokenizer,
+    "spacing": lambda: sentence_piece_tokenizer(strip=False),
+    "stripping": lambda: sentence_piece_tokenizer(strip=True),
+    "metaspace": metaspace_tokenizer,
+    "word-piece": word_piece_tokenizer,
+}
 
 
 def id_of(tokenizer: Tokenizer, token: str) -> int:

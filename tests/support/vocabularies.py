@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from derender.vocabulary import Manifest, Rule, Vocabulary, dump, load
-from layer_compiler.formats.decoder import pieces as own_pieces
+from layer_compiler.formats.decoder import compile_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,7 +168,7 @@ def library(tokenizer: Tokenizer, **changes: Any) -> Vocabulary:
     values: dict[str, Any] = {"rule": "tokenizers", "size": size, "named": size, **changes}
     definition = tokenizer.to_str()
     tokens = {token_id: token for token, token_id in tokenizer.get_vocab().items()}
-    own = own_pieces(json.loads(definition), tokenizer, tokens, size)
+    own = compile_pieces(json.loads(definition), tokenizer, tokens, size)
     return loaded(dump(manifest(**values), own, definition.encode()))
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -12,17 +11,10 @@ from tokenizers import Tokenizer
 
 from derender.http.app import create_app
 from derender.vocabulary import load
-from layer_compiler import build
 from tests.support.api_client import Client
+from tests.support.compiled import compile_small
 from tests.support.models import alone, served
 from tests.support.paths import BUNDLED
-from tests.support.small_tokenizers import (
-    byte_level_tokenizer,
-    metaspace_tokenizer,
-    sentence_piece_tokenizer,
-    word_piece_tokenizer,
-    write_folder,
-)
 from tests.support.vocabularies import byte_level, sentence_piece
 
 if TYPE_CHECKING:
@@ -92,25 +84,10 @@ def qwen3(tokenizer: Callable[[str], Path]) -> Tokenizer:
     return Tokenizer.from_file(str(tokenizer("qwen3") / "tokenizer.json"))
 
 
-SYNTHETIC: Final = {
-    "byte-level": byte_level_tokenizer,
-    "spacing": lambda: sentence_piece_tokenizer(strip=False),
-    "stripping": lambda: sentence_piece_tokenizer(strip=True),
-    "metaspace": metaspace_tokenizer,
-    "word-piece": word_piece_tokenizer,
-}
 Compiled = Callable[[str], tuple["Vocabulary", Tokenizer]]
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
-    """Name of a synthetic tokenizer → what it compiles to, and the tokenizer."""
-
-    @cache
-    def make(name: str) -> tuple[Vocabulary, Tokenizer]:
-        tokenizer = SYNTHETIC[name]()
-        folder = tmp_path_factory.mktemp(name)
-        path, *_ = build(write_folder(folder, tokenizer), name, folder / "out")
-        return load(path), tokenizer
-
-    return make
+def compiled() -> Compiled:
+    """Name of a small tokenizer → what it compiles to, and the tokenizer."""
+    return compile_small

@@ -1,4 +1,4 @@
-"""Why a layer can't be built."""
+"""The error of all layer commands, and what to install when a package is missing."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-__all__ = ["BuildError", "OriginError", "build_extra"]
-
-
-class BuildError(ValueError):
-    """The tokenizer can't be compiled; nothing was written. The message says what to change."""
+__all__ = ["LayerError", "explain_missing_package", "first_line"]
 
 
-class OriginError(BuildError):
-    """The tokenizer's files can't be had; one line that says what to change."""
+class LayerError(ValueError):
+    """A layer can't be built, checked or published. The message says what to change, in one line."""
 
 
 @contextmanager
-def build_extra(path: Path) -> Iterator[None]:
-    """Import here what only building needs, and not every build.
+def explain_missing_package(subject: object, extra: str = "build") -> Iterator[None]:
+    """Name the extra to install if an import in this block fails.
 
     Args:
-        path: The file that needs it.
+        subject: The file, source or command that needs the package.
+        extra: The extra of derender that installs it.
 
     Raises:
-        BuildError: It is not installed.
+        LayerError: A package is missing.
     """
     try:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        raise BuildError(f"{path}: needs {package}: pip install 'derender[build]'") from error
+        raise LayerError(f"{subject}: needs {package}: pip install 'derender[{extra}]'") from error
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of a library's message, or the error's type if there is none."""
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -20,7 +20,7 @@ from derender.batch.stores.store import Changed
 from derender.settings import Settings
 from tests.batch.bucket import BUCKET, S3_ACCESS
 from tests.batch.inputs import chat, generated, line, lines
-from tests.layers.serving import Answer, serving
+from tests.layers.stand_ins import Answer, serve
 from tests.support.waiting import wait_until
 
 from .files import Files, open_work_folder, run
@@ -75,7 +75,7 @@ def halfway(files: Files, monkeypatch: pytest.MonkeyPatch) -> Iterator[Halfway]:
     with monkeypatch.context() as patch:
         patch.setattr("derender.batch.steps.plan.MIN_PART_BYTES", PART)
         open_work_folder(files)
-    with serving(answer) as url:
+    with serve(answer) as url:
         for name, value in (*S3_ACCESS.items(), ("AWS_ENDPOINT_URL", url)):
             monkeypatch.setenv(name, value)
         command = [sys.executable, "-m", "derender", "batch", str(files.source), str(files.results)]

@@ -1,4 +1,4 @@
-"""Compile one tokenizer into one file."""
+"""Compile one tokenizer into one vocabulary file."""
 
 from __future__ import annotations
 
@@ -16,30 +16,32 @@ from derender.vocabulary import (
     compute_fingerprint,
     dump,
     load,
+    replace_manifest,
 )
-from layer_compiler.errors import BuildError
-from layer_compiler.formats import read_folder
+from layer_compiler.errors import LayerError
+from layer_compiler.formats import parse_folder
+from layer_compiler.inference import NO_PARSER, choose_parsers
 
-from .names import LONGEST_NAME, NAME, check_replaced, file_name
+from .names import check_name, file_name, refuse_other_vocabulary
 from .proof import Proof, prove
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from layer_compiler.formats.parsed import Source
+    from layer_compiler.formats.parsed import ParsedModel
 
-__all__ = ["Built", "build"]
+__all__ = ["BuiltVocabulary", "build", "place"]
 
 
-class Built(NamedTuple):
-    """A compiled vocabulary."""
+class BuiltVocabulary(NamedTuple):
+    """A vocabulary of a layer."""
 
     path: Path
-    """The file."""
-    proof: Proof | None
-    """What was proven; None where the `tokenizers` library itself decodes."""
-    unknown: tuple[str, ...]
-    """What the folder does not say, and what follows; and which of its tokenizers were not read."""
+    manifest: Manifest
+    proof: Proof | None = None
+    """None if the `tokenizers` library decodes, or if the vocabulary was compiled before."""
+    warnings: tuple[str, ...] = ()
+    """What the model's files don't tell, and the consequence."""
 
 
 def build(
@@ -50,111 +52,102 @@ def build(
     licence: str | None = None,
     origin: str | None = None,
     revision: str | None = None,
-    tool_call_parser: str | None = None,
-    reasoning_parser: str | None = None,
-) -> Built:
-    """Compile the tokenizer in a folder and write it, once it is proven.
+    max_model_len: int | None = None,
+    tool_call_parser: str = NO_PARSER,
+    reasoning_parser: str = NO_PARSER,
+    repository: str | None = None,
+) -> BuiltVocabulary:
+    """Compile the tokenizer in a folder, prove the result and write it.
 
     Args:
-        folder: Holds a tokenizer of one of the formats (`layer_compiler.formats`), and configuration files
-            where there are any.
+        folder: A tokenizer of one of the formats (`layer_compiler.formats`), and perhaps configuration files.
         name: The model's name, as clients send it.
-        out: Folder to write to, made if need be; another vocabulary of the same name is replaced.
+        out: The folder to write to, created if needed. An earlier vocabulary of the same name is replaced.
         licence: The tokenizer's licence, for people.
-        origin: Where it came from, for people; by default the folder's name.
-        revision: Which version of it, for people.
-        tool_call_parser: The model's parser of tool calls, under the name of vLLM's flag; not checked here.
-        reasoning_parser: Its parser of reasoning, likewise.
+        origin: Where the tokenizer came from, for people; the default is the folder's name.
+        revision: The version of the tokenizer, for people.
+        max_model_len: The longest sequence; the default is what the configuration files say.
+        tool_call_parser: The name of a parser, `none`, or `auto` to infer it.
+        reasoning_parser: The name of a parser, `none`, or `auto` to infer it.
+        repository: The repository's name, which tells more about parsers than the model's.
 
     Raises:
-        BuildError: It can't be compiled; nothing was written.
+        LayerError: The tokenizer can't be compiled; nothing was written.
     """
-    if not NAME.fullmatch(name) or len(name) > LONGEST_NAME:
-        raise BuildError(
-            f"name {name[:LONGEST_NAME]!r}: letters, digits and ._:@+- in parts divided by /, "
-            f"{LONGEST_NAME} characters at most"
-        )
-    path = out / file_name(name)
-    if path.is_file():
-        check_replaced(path, name)
-    with _refusing(folder):
-        source = read_folder(folder)
-        about = _manifest(
-            source,
-            name,
-            origin=origin or folder.resolve().name,
-            revision=revision,
-            licence=licence,
-            tool_call_parser=tool_call_parser,
-            reasoning_parser=reasoning_parser,
-        )
-        content = dump(about, source.pieces, source.tokens.tokenizer_json)
+    path = out / file_name(check_name(name))
+    refuse_other_vocabulary(path, name)
+    with _refuse_bad_text(folder):
+        model = parse_folder(folder)
+        manifest = _describe(model, name, origin or folder.resolve().name, licence, revision)
+        content = dump(manifest, model.pieces, model.tokenizer.tokenizer_json)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        # Not of the name of a vocabulary: until it is proven, nothing takes it for one.
-        with tempfile.NamedTemporaryFile(dir=out, suffix=".unproven", delete=False) as file:
-            unproven = Path(file.name)
-            file.write(content)
+        with tempfile.TemporaryDirectory(dir=out, prefix=".unproven-") as work:
+            # Without the suffix of a vocabulary, nothing takes it for one.
+            draft, final = Path(work, "draft"), Path(work, "final")
+            draft.write_bytes(content)
+            with _refuse_bad_text(folder):
+                vocabulary = load(draft)
+                proof = None if vocabulary.tokenizer else prove(vocabulary, model.tokenizer.library)
+            choice = choose_parsers(
+                folder,
+                repository or name,
+                vocabulary,
+                tool_call_parser=tool_call_parser,
+                reasoning_parser=reasoning_parser,
+            )
+            origins = {**manifest.origins, **choice.origins}
+            if max_model_len is not None:
+                origins["max_model_len"] = "given"
+                manifest = replace(manifest, max_model_len=max_model_len)
+            manifest = replace(manifest, **choice.parsers, origins=dict(sorted(origins.items())))
+            final.write_bytes(replace_manifest(content, manifest))
+            place(final, path)
     except OSError as error:
-        raise BuildError(f"{out}: can't be written: {error.strerror}") from error
-    try:
-        with _refusing(folder):
-            vocabulary = load(unproven)
-            proof = None if vocabulary.tokenizer else prove(vocabulary, source.tokens.authority)
-        unproven.chmod(0o644)
-        unproven.replace(path)
-    except OSError as error:
-        unproven.unlink()
-        raise BuildError(f"{path}: can't be written: {error.strerror}") from error
-    except BaseException:
-        unproven.unlink()
-        raise
-    return Built(path, proof, source.unknown)
+        raise LayerError(f"{out}: can't be written: {error.strerror}") from error
+    return BuiltVocabulary(path, manifest, proof, (*model.warnings, *choice.warnings))
+
+
+def place(file: Path, path: Path) -> None:
+    """Move a finished file to its place, readable by everyone: Lambda runs as another user."""
+    file.chmod(0o644)
+    file.replace(path)
 
 
 @contextlib.contextmanager
-def _refusing(folder: Path) -> Iterator[None]:
-    """Refuse a tokenizer whose texts are none, or that a library fails at."""
+def _refuse_bad_text(folder: Path) -> Iterator[None]:
+    """Refuse a tokenizer with text that is not Unicode, or that makes the library panic."""
     try:
         with catch_panics():
             yield
     except UnicodeEncodeError as error:
-        raise BuildError(f"{folder}: text that is no Unicode: {error}") from error
+        raise LayerError(f"{folder}: text that is not Unicode: {error}") from error
     except TokenizersError as error:
-        raise BuildError(f"{folder}: its library fails at it: {error}") from error
+        raise LayerError(f"{folder}: the tokenizers library fails: {error}") from error
 
 
-def _manifest(
-    source: Source,
-    name: str,
-    *,
-    origin: str,
-    revision: str | None,
-    licence: str | None,
-    tool_call_parser: str | None,
-    reasoning_parser: str | None,
+def _describe(
+    model: ParsedModel, name: str, origin: str, licence: str | None, revision: str | None
 ) -> Manifest:
-    tokens, configuration = source.tokens, source.configuration
+    tokenizer, configuration = model.tokenizer, model.configuration
     manifest = Manifest(
         name=name,
-        rule=tokens.rule,
-        size=len(source.pieces),
-        named=tokens.named,
-        eos_token_id=tokens.eos_token_id,
-        stop_token_ids=source.stop_token_ids,
-        special_token_ids=tokens.special_token_ids,
-        added_token_ids=tokens.added_token_ids,
-        byte_token_ids=tokens.byte_token_ids,
-        strip_leading_space=tokens.strip_leading_space,
+        rule=tokenizer.rule,
+        size=len(model.pieces),
+        named=tokenizer.named,
+        eos_token_id=tokenizer.eos_token_id,
+        stop_token_ids=model.stop_token_ids,
+        special_token_ids=tokenizer.special_token_ids,
+        added_token_ids=tokenizer.added_token_ids,
+        byte_token_ids=tokenizer.byte_token_ids,
+        strip_leading_space=tokenizer.strip_leading_space,
         max_model_len=configuration.max_model_len,
-        tool_call_parser=tool_call_parser,
-        reasoning_parser=reasoning_parser,
         response_template=configuration.tokenizer.response_template if configuration.tokenizer else None,
         source=origin,
-        source_format=tokens.format,
-        source_sha256=tokens.sha256,
+        source_format=tokenizer.format,
+        source_sha256=tokenizer.sha256,
         source_revision=revision,
-        origins=source.origins,
+        origins=model.origins,
         licence=licence,
     )
-    return replace(manifest, fingerprint=compute_fingerprint(manifest, source.pieces, tokens.tokenizer_json))
+    return replace(manifest, fingerprint=compute_fingerprint(manifest, model.pieces, tokenizer.tokenizer_json))

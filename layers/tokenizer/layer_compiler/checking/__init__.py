@@ -1,4 +1,6 @@
 """Compares a vocabulary with the tokenizer on the GPU side.
 
-Imports only `corpus` and derender.
+A server without a tokenizer can't tell that the layer is another model's: the text is wrong, and nothing fails.
+
+Imports only `corpus`, `decoding` and derender.
 """

@@ -1,48 +1,38 @@
-"""What a build is doing: a bar on a terminal, lines elsewhere."""
+"""Show the steps of a build: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["shown_progress"]
+__all__ = ["show_progress"]
+
+_STEPS: Final = 2
+"""A model is read, then compiled."""
 
 
 @contextmanager
-def shown_progress(models: int) -> Iterator[Callable[[str], None]]:
-    """Show what is done next, whenever the function that this gives is called with it.
+def show_progress(models: int) -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows the step it is called with, on standard error.
 
     Args:
-        models: How many there are; of more than one, each step is a line where there is no terminal.
+        models: How many models are built. Without a terminal, the steps of a single one are not shown.
     """
     if sys.stderr.isatty():
         try:
             from rich.console import Console
+            from rich.markup import escape
             from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
         except ModuleNotFoundError:
             pass
         else:
             columns = (SpinnerColumn(), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-            # On standard error, and gone in the end: what is printed can be piped on.
             with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-                # A model is fetched, then compiled.
-                task = progress.add_task("", total=2 * models, completed=-1)
-
-                def advance(text: str) -> None:
-                    progress.update(task, advance=1, description=text.replace("[", r"\["))
-
-                yield advance
+                task = progress.add_task("", total=_STEPS * models, completed=-1)
+                yield lambda step: progress.update(task, advance=1, description=escape(step))
             return
-    yield _line if models > 1 else _nothing
-
-
-def _line(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-
-
-def _nothing(_: str) -> None:
-    pass
+    yield lambda step: print(step, file=sys.stderr) if models > 1 else None  # noqa: T201

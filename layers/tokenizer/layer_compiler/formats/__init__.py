@@ -1,8 +1,10 @@
-"""Formats of tokenizers: which one a folder holds, and one module for each.
+"""One module for each tokenizer format.
 
-A format's module has two functions: `find(folder, names)` gives the path of its file, or None, and
-`read(path, configuration)` what is in it. A format is read without its library; the library is the authority
-that the reading is proven against.
+Each has two functions: `find(folder, names)` returns the path of the format's file or None, and
+`parse(path, configuration)` returns the tokenizer. The format is parsed here without its library, which is the
+reference that the result is proven against.
+
+Imports `model_files` and `errors`.
 """
 
 from __future__ import annotations
@@ -10,53 +12,52 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from layer_compiler.errors import BuildError
-from layer_compiler.model_files.configuration import read_configuration
-from layer_compiler.model_files.filenames import wanted
-from layer_compiler.model_files.reading import names
+from layer_compiler.errors import LayerError
+from layer_compiler.model_files.filenames import list_files
+from layer_compiler.model_files.model_config import read_configuration
 
 from . import sentence_piece, tekken, tiktoken_ranks, tokenizer_json
-from .parsed import source
+from .parsed import add_configuration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from layer_compiler.model_files.configuration import Configuration
+    from layer_compiler.model_files.model_config import Configuration
 
-    from .parsed import Source, Tokens
+    from .parsed import ParsedModel, ParsedTokenizer
 
-__all__ = ["FORMATS", "Format", "read_folder"]
+__all__ = ["FORMATS", "Format", "parse_folder"]
 
 
 class Format(Protocol):
     """A format's module."""
 
     def find(self, folder: Path, names: Sequence[str]) -> Path | None:
-        """The file of the format among the names of a folder's files."""
+        """Return the format's file among a folder's files."""
 
-    def read(self, path: Path, configuration: Configuration) -> Tokens:
-        """What the file says."""
+    def parse(self, path: Path, configuration: Configuration) -> ParsedTokenizer:
+        """Parse the file."""
 
 
 FORMATS: Final[tuple[Format, ...]] = (tokenizer_json, tekken, tiktoken_ranks, sentence_piece)
-"""The first that a folder holds is taken: what the model's authors made last comes first."""
+"""In order of preference: what authors add to a model last comes first."""
 
 
-def read_folder(folder: Path) -> Source:
-    """Read the tokenizer in a folder, and the configuration files that are there.
+def parse_folder(folder: Path) -> ParsedModel:
+    """Parse the tokenizer in a folder, and the configuration files beside it.
 
     Raises:
-        BuildError: There is none, a file is malformed, or the format's library refuses it.
+        LayerError: There is no tokenizer, a file is malformed, or the format's library refuses it.
     """
-    files = [name for name in names(folder) if wanted(name)]
-    found = [(each, path) for each in FORMATS if (path := each.find(folder, files)) is not None]
+    names = list_files(folder)
+    found = [(format_, path) for format_ in FORMATS if (path := format_.find(folder, names)) is not None]
     if not found:
-        raise BuildError(f"{folder}: no tokenizer: no tokenizer.json, tekken.json, *.tiktoken or *.model")
-    taken, path = found[0]
+        raise LayerError(f"{folder}: no tokenizer: add a tokenizer.json, tekken.json, *.tiktoken or *.model")
+    (format_, path), *others = found
     configuration = read_configuration(folder)
-    passed_over = ", ".join(other.name for _, other in found[1:])
-    read = source(taken.read(path, configuration), configuration)
-    if not passed_over:
-        return read
-    return replace(read, unknown=(f"{path.name} was read, {passed_over} not", *read.unknown))
+    model = add_configuration(format_.parse(path, configuration), configuration)
+    if not others:
+        return model
+    ignored = ", ".join(other.name for _, other in others)
+    return replace(model, warnings=(f"read {path.name}, ignored {ignored}", *model.warnings))

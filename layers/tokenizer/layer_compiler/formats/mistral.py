@@ -1,4 +1,4 @@
-"""What Mistral's formats have in common."""
+"""Which control tokens of Mistral's models are part of an answer."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["shown_markers"]
+__all__ = ["find_answer_markers"]
 
-_SHOWN: Final = ("[TOOL_CALLS]", "[ARGS]", "[THINK]", "[/THINK]")
-"""Control tokens that vLLM does not skip with the others (`vllm.tokenizers.mistral`)."""
+_ANSWER_MARKERS: Final = ("[TOOL_CALLS]", "[ARGS]", "[THINK]", "[/THINK]")
+"""The control tokens that vLLM doesn't skip (`vllm.tokenizers.mistral`)."""
 
 
-def shown_markers(ids: Mapping[str, int]) -> frozenset[int]:
-    """The ids of control tokens that are part of an answer: `skip_special_tokens` leaves them in.
+def find_answer_markers(control_tokens: Mapping[str, int]) -> frozenset[int]:
+    """Return the ids of control tokens that `skip_special_tokens` keeps.
 
     Args:
-        ids: Control token → id.
+        control_tokens: Control token → id.
     """
-    return frozenset(ids[text] for text in _SHOWN if text in ids)
+    return frozenset(control_tokens[text] for text in _ANSWER_MARKERS if text in control_tokens)

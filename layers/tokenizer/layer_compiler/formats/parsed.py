@@ -1,4 +1,4 @@
-"""A tokenizer's folder, read into one value: whatever its format, what compiling and proving it need."""
+"""What a format's module returns: a parsed tokenizer, and the library that it must agree with."""
 
 from __future__ import annotations
 
@@ -6,120 +6,105 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from derender.vocabulary import MAX_SIZE
-from layer_compiler.errors import BuildError
+from layer_compiler.errors import LayerError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from derender.vocabulary import Rule, SourceFormat
-    from layer_compiler.model_files.configuration import Configuration
+    from layer_compiler.model_files.model_config import Configuration
 
-__all__ = ["Authority", "Source", "Tokens", "source"]
+__all__ = ["ParsedModel", "ParsedTokenizer", "ReferenceLibrary", "add_configuration"]
 
 
-class Authority(Protocol):
-    """The library that a format is read with: what it decodes is right."""
+class ReferenceLibrary(Protocol):
+    """A format's own library. A compiled vocabulary must decode as it does."""
 
-    @property
-    def library(self) -> str:
-        """Its name."""
+    name: str
 
     def encode(self, text: str) -> list[list[int]]:
-        """The ids of a text, without special tokens and with those that the library adds."""
+        """Return a text's token ids, without special tokens and with those that the library adds."""
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of ids, with special tokens; an id without a token is nothing."""
+        """Return the text of token ids, special tokens included. Ids without a token have no text."""
 
-    def agrees(self, run: bytes, *, starts_text: bool) -> slice:
-        """The part of a run of byte tokens on which the library and the rule are to agree (byte-fallback).
+    def comparable(self, run: bytes, *, starts_text: bool) -> slice:  # noqa: ARG002
+        """Return the part of a run of byte tokens that the library decodes as derender does (byte-fallback).
 
-        All, but where the run is no UTF-8, or where the library and `tokenizers`, whose rule it is, differ.
+        They differ on purpose if the run isn't UTF-8, or if the library differs from `tokenizers`.
         """
+        return slice(None)
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
-    """What a tokenizer's own files say."""
+class ParsedTokenizer:
+    """A tokenizer's own files."""
 
     format: SourceFormat
     path: Path
-    """The file."""
     sha256: str
-    """Of the file."""
+    """Digest of the file at `path`."""
     rule: Rule
     pieces: list[bytes]
-    """Each id's own bytes; none for an id without a token."""
+    """Each id's own bytes, empty for an id without a token."""
     named: int
-    """Ids that have a token."""
-    authority: Authority
+    """How many ids have a token."""
+    library: ReferenceLibrary
     eos_token_id: int | None
     special_token_ids: tuple[int, ...]
     added_token_ids: tuple[int, ...]
     byte_token_ids: tuple[int, ...] = ()
     strip_leading_space: bool = False
     tokenizer_json: bytes = b""
-    """A whole tokenizer.json, where the rule is "tokenizers"."""
+    """A whole tokenizer.json if the rule is "tokenizers"."""
     origins: dict[str, str] = field(default_factory=dict)
-    """Field of a manifest → the file and the field that said it."""
-    unknown: tuple[str, ...] = ()
-    """What is not said, and what follows."""
+    """Field of the manifest → the file and field that gave it."""
+    warnings: tuple[str, ...] = ()
+    """What is missing, and the consequence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What a model's folder says."""
+class ParsedModel:
+    """A tokenizer together with the model's configuration."""
 
-    tokens: Tokens
-    pieces: list[bytes]
-    """Each id's own bytes, up to the rows of the model's embedding table."""
-    stop_token_ids: tuple[int, ...]
+    tokenizer: ParsedTokenizer
     configuration: Configuration
+    pieces: list[bytes]
+    """Each id's own bytes, one for each row of the embedding table."""
+    stop_token_ids: tuple[int, ...]
     origins: dict[str, str]
-    unknown: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
-def source(tokens: Tokens, configuration: Configuration) -> Source:
-    """Bring together what a folder's files say.
+def add_configuration(tokenizer: ParsedTokenizer, configuration: Configuration) -> ParsedModel:
+    """Combine a tokenizer with the model's configuration.
 
     Raises:
-        BuildError: The tokenizer has no id, or more than any has; or what ends a generation is none of its ids.
+        LayerError: There are no ids or too many, or an id that ends a generation does not exist.
     """
-    named = len(tokens.pieces)
-    size = max(configuration.rows or 0, named)
+    named, rows = len(tokenizer.pieces), configuration.embedding_rows or 0
+    size = max(rows, named)
     if not 0 < size <= MAX_SIZE:
-        raise BuildError(f"{tokens.path}: {size} ids; a vocabulary has from 1 to {MAX_SIZE}")
-    _check_ends(tokens, configuration, size)
-    eos = tokens.eos_token_id
-    origins = {"size": tokens.path.name, **configuration.origins, **tokens.origins}
-    if named > (configuration.rows or 0):
-        origins["size"] = tokens.path.name
+        raise LayerError(f"{tokenizer.path}: {size} ids; a vocabulary has from 1 to {MAX_SIZE}")
+    if beyond := sorted(token_id for token_id in configuration.stop_token_ids if token_id >= size):
+        raise LayerError(
+            f"{tokenizer.path}: its ids are 0 to {size - 1}, but {beyond[0]} ends a generation "
+            f"({configuration.origins['stop_token_ids']}): the configuration is another model's"
+        )
+    eos = tokenizer.eos_token_id
+    origins = {"size": tokenizer.path.name, **configuration.origins, **tokenizer.origins}
+    if named > rows:
+        origins["size"] = tokenizer.path.name
     if eos is not None and eos not in configuration.stop_token_ids:
-        said = (origins.get("stop_token_ids"), origins.get("eos_token_id"))
-        origins["stop_token_ids"] = "; ".join(filter(None, said))
-    no_rows = f"no vocab_size in config.json: ids from {size} on are refused"
-    return Source(
-        tokens=tokens,
-        pieces=tokens.pieces + [b""] * (size - named),
-        stop_token_ids=tuple(sorted(configuration.stop_token_ids | ({eos} if eos is not None else set()))),
+        fields = (origins.get("stop_token_ids"), origins.get("eos_token_id"))
+        origins["stop_token_ids"] = "; ".join(filter(None, fields))
+    no_rows = f"config.json has no vocab_size: ids from {size} on are refused"
+    return ParsedModel(
+        tokenizer=tokenizer,
         configuration=configuration,
-        origins=dict(sorted(origins.items())),
-        unknown=(
-            *((no_rows,) if configuration.rows is None else ()),
-            *configuration.unknown,
-            *tokens.unknown,
-        ),
+        pieces=tokenizer.pieces + [b""] * (size - named),
+        stop_token_ids=tuple(sorted(configuration.stop_token_ids | ({eos} if eos is not None else set()))),
+        origins=origins,
+        warnings=(*(() if rows else (no_rows,)), *configuration.warnings, *tokenizer.warnings),
     )
-
-
-def _check_ends(tokens: Tokens, configuration: Configuration, size: int) -> None:
-    """Refuse an id that ends a generation and is none of the vocabulary's: no model could emit it."""
-    for name, ends, said in (
-        ("stop_token_ids", configuration.stop_token_ids, configuration.origins),
-        ("eos_token_id", () if tokens.eos_token_id is None else (tokens.eos_token_id,), tokens.origins),
-    ):
-        if beyond := [token_id for token_id in sorted(ends) if token_id >= size]:
-            raise BuildError(
-                f"{tokens.path}: its ids are from 0 to {size - 1}, and {beyond[0]} ends a text "
-                f"({said.get(name, name)}): that is another model's configuration"
-            )

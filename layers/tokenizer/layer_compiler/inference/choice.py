@@ -1,4 +1,4 @@
-"""Which parsers a model's vocabulary names: those that are given, or those that its own files tell of."""
+"""Choose the parsers that a vocabulary names."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from derender.parsing import ParserError, load_parsers
+from layer_compiler.errors import LayerError
 
-from . import infer_parsers
+from .decision import infer
+from .evidence import read_evidence
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,66 +19,67 @@ if TYPE_CHECKING:
 __all__ = ["AUTO", "NO_PARSER", "ParserChoice", "choose_parsers"]
 
 AUTO: Final = "auto"
-"""The parser that the model's own files tell of."""
+"""Infer the parser from the model's files."""
 NO_PARSER: Final = "none"
-INFERRED: Final = "inferred"
 
 
 @dataclass(frozen=True)
 class ParserChoice:
-    """The parsers of one model."""
+    """The parsers of a model."""
 
     parsers: dict[str, str | None]
     """Field of the manifest → the parser's name."""
     origins: dict[str, str] = field(default_factory=dict)
-    """Field of the manifest → where its parser was inferred from."""
+    """Field of the manifest → "inferred", if its parser was."""
     warnings: tuple[str, ...] = ()
-    """What the files don't tell, and what was seen."""
+    """What the files don't tell, and what was observed."""
 
 
 def choose_parsers(
-    folder: Path, name: str | None, vocabulary: Vocabulary, *, tool_call_parser: str, reasoning_parser: str
+    folder: Path, name: str, vocabulary: Vocabulary, *, tool_call_parser: str, reasoning_parser: str
 ) -> ParserChoice:
-    """The parsers that are given; for `auto` what the model's files tell of, or none where they don't.
+    """Return the parsers that are given. Infer `auto` from the model's files, or set none if they don't tell.
 
     Args:
-        folder: Holds the model's files.
-        name: The model's name, a hint.
-        vocabulary: The model's.
-        tool_call_parser: Name of a parser, `none` or `auto`.
-        reasoning_parser: Likewise.
+        folder: The model's files.
+        name: The model's name, to choose between parsers that the files leave.
+        vocabulary: The model's compiled vocabulary.
+        tool_call_parser: The name of a parser, `none` or `auto`.
+        reasoning_parser: The name of a parser, `none` or `auto`.
 
     Raises:
-        ParserError: The vocabulary can't be parsed with what is given.
+        LayerError: The given parsers don't exist, don't combine, or need tokens that the vocabulary lacks.
     """
-    said = {"tool_call_parser": tool_call_parser, "reasoning_parser": reasoning_parser}
-    given = {name: None if parser in (AUTO, NO_PARSER) else parser for name, parser in said.items()}
-    load_parsers(vocabulary, **given)
-    if AUTO not in said.values():
-        return ParserChoice(given)
-    inferred = infer_parsers(folder, name)
-    told = {"tool_call_parser": inferred.tool_call_parser, "reasoning_parser": inferred.reasoning_parser}
-    chosen = {name: told[name] if said[name] == AUTO else given[name] for name in said}
-    seen = tuple(f"  seen: {line}" for line in inferred.seen)
+    given = {"tool_call_parser": tool_call_parser, "reasoning_parser": reasoning_parser}
+    fixed = {field: None if parser in (AUTO, NO_PARSER) else parser for field, parser in given.items()}
+    try:
+        load_parsers(vocabulary, **fixed)
+    except ParserError as error:
+        raise LayerError(str(error)) from error
+    automatic = [field for field, parser in given.items() if parser == AUTO]
+    if not automatic:
+        return ParserChoice(fixed)
+    evidence = read_evidence(folder, vocabulary.added_tokens(), vocabulary.manifest.response_template)
+    inferred = infer(evidence, name)
+    observed = tuple(f"  observed: {line}" for line in inferred.observations)
+    chosen = {**fixed, **{field: getattr(inferred, field) for field in automatic}}
     try:
         load_parsers(vocabulary, **chosen)
     except ParserError as error:
-        left = [name for name in said if said[name] == AUTO]
-        what = "no parser is chosen" if len(left) == len(said) else f"{left[0]}: none is chosen"
-        warning = f"{what}: what the model's files tell of can't be used: {error}"
-        return ParserChoice(given, warnings=(warning, *seen))
-    origins = {name: INFERRED for name, parser in chosen.items() if parser and said[name] == AUTO}
+        which = "" if len(automatic) > 1 else f"{automatic[0]}: "
+        problem = f"{which}no parser is set, because the one inferred from the model's files fails: {error}"
+        return ParserChoice(fixed, warnings=(problem, *observed))
+    origins = {field: "inferred" for field in automatic if chosen[field]}
     if inferred.certain:
         return ParserChoice(chosen, origins)
-    warnings = tuple(
-        f"{name}: "
-        + (
-            f"{chosen[name]}, which the model's files alone don't settle"
-            if chosen[name]
-            else "none is chosen: the model's files don't tell it"
-        )
-        + f"; name one, or {NO_PARSER}, and it is settled"
-        for name, parser in said.items()
-        if parser == AUTO
+    warnings = (_warn(field, chosen[field]) for field in automatic)
+    return ParserChoice(chosen, origins, (*warnings, *observed))
+
+
+def _warn(field: str, parser: str | None) -> str:
+    reason = (
+        f"{parser}, which the model's files alone don't settle"
+        if parser
+        else "no parser is set, because the model's files don't tell it"
     )
-    return ParserChoice(chosen, origins, (*warnings, *seen))
+    return f"{field}: {reason}; name a parser or {NO_PARSER}"

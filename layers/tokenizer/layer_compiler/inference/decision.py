@@ -1,4 +1,4 @@
-"""From what a model's files hold to its parsers."""
+"""Decide a model's parsers from the evidence in its files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from .expression import HOLE
-from .families import FAMILIES, NAMES, OTHERS, Family, Thinking
+from .families import DEFAULT_REASONING, FAMILIES, NAMES, Family, Thinking
 from .template import read_template
 
 if TYPE_CHECKING:
@@ -18,20 +18,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Inference", "infer"]
 
-_THINKS: Final = re.compile(rf"<think>\s*{HOLE}|{HOLE}\s*</think>|\[THINK\]{HOLE}")
-"""What a template writes around reasoning. Prompts that only speak of the markers don't."""
-_MARKER: Final = re.compile(r"</?think>")
-_STRIPS_THINKING: Final = re.compile(r"split\(\s*['\"]</think>")
-_SPEAKS_OF_CALLS: Final = re.compile(r"\b(?:tool_calls|\w*tools)\b")
-_SPEAKS_OF_REASONING: Final = re.compile(r"\b(?:reasoning_content|reasoning|thinking)\b")
-_TELLING: Final = re.compile(r"tool|think|call|chann|python|DSML|function|reason", re.IGNORECASE)
-"""Added tokens that are shown."""
-_MOST_SHOWN: Final = 12
-_ARCHITECTURE_ENDS: Final = re.compile(r"(?:ForCausalLM|ForConditionalGeneration|LMHeadModel|Model)$")
+_WRITTEN_REASONING: Final = re.compile(rf"<think>\s*{HOLE}|{HOLE}\s*</think>|\[THINK\]{HOLE}")
+"""Reasoning as a template writes it. Prompts that only mention the markers don't match."""
+_THINK_MARKER: Final = re.compile(r"</?think>")
+_STRIPS_REASONING: Final = re.compile(r"split\(\s*['\"]</think>")
+_MENTIONS_CALLS: Final = re.compile(r"\b(?:tool_calls|\w*tools)\b")
+_MENTIONS_REASONING: Final = re.compile(r"\b(?:reasoning_content|reasoning|thinking)\b")
 _MAGISTRAL: Final = re.compile(r"\[THINK\]|<think>")
-
-_BEFORE_REASONING: Final = {"v1", "v2", "v3", "v7"}
-"""Versions of Mistral's tokenizer before models that reason."""
+_TELLING_TOKEN: Final = re.compile(r"tool|think|call|chann|python|DSML|function|reason", re.IGNORECASE)
+"""Added tokens that observations list."""
+_MAX_LISTED_TOKENS: Final = 12
+_ARCHITECTURE_SUFFIX: Final = re.compile(r"(?:ForCausalLM|ForConditionalGeneration|LMHeadModel|Model)$")
+_VERSIONS_BEFORE_REASONING: Final = {"v1", "v2", "v3", "v7"}
+"""Versions of Mistral's tokenizer that are older than Mistral's reasoning models."""
 
 _Parsers = tuple[str | None, str | None]
 """The names of a tool-call parser and a reasoning parser."""
@@ -39,176 +38,182 @@ _Parsers = tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """A model's parsers, as far as its files tell them.
+    """A model's parsers, as far as its files tell.
 
     Attributes:
-        tool_call_parser: The tool-call parser; None where there is none, or none that is known.
-        reasoning_parser: The reasoning parser, likewise.
-        seen: What was seen, for people; a line each.
-        certain: Whether the files tell both. Else the model's name told them, or a None means "not known".
+        tool_call_parser: The tool-call parser, or None if there is none or it is unknown.
+        reasoning_parser: The reasoning parser, or None if there is none or it is unknown.
+        observations: What was observed, for people, a line each.
+        certain: Whether the files decide both. If not, the model's name decided, or None means "unknown".
     """
 
     tool_call_parser: str | None
     reasoning_parser: str | None
-    seen: tuple[str, ...]
+    observations: tuple[str, ...]
     certain: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """What one kind of evidence leaves."""
+    """The parsers that one kind of evidence leaves."""
 
     candidates: frozenset[_Parsers]
-    seen: tuple[str, ...] = ()
+    observations: tuple[str, ...] = ()
     complete: bool = True
-    """Whether nothing was seen that no parser here is for."""
+    """Whether a parser exists for everything that was observed."""
 
 
 def infer(evidence: Evidence, name: str | None = None) -> Inference:
-    """Decide by the evidence; by the name only between what the evidence leaves.
+    """Decide by the evidence.
 
     Args:
         evidence: What the model's files hold.
-        name: The model's name.
+        name: The model's name. It only chooses between candidates that the evidence leaves.
     """
     finding = _find(evidence)
-    seen = [*evidence.faults, *_seen(evidence), *finding.seen]
+    observations = [*evidence.unreadable, *_describe(evidence), *finding.observations]
     candidates = finding.candidates
     certain = finding.complete and len(candidates) == 1
     if len(candidates) > 1:
-        seen.append("could be " + " or ".join(sorted(map(_shown, candidates))))
-        named = _by_name(candidates, name)
+        observations.append("could be " + " or ".join(sorted(map(_join, candidates))))
+        named = _choose_by_name(candidates, name)
         if named:
-            seen.append(f"the name {name!r} says {_shown(named)}")
+            observations.append(f"the name {name!r} says {_join(named)}")
             candidates = frozenset({named})
         else:
-            seen.append("the model's name does not say which")
+            observations.append("the model's name does not say which")
     tools, reasoning = ({pair[index] for pair in candidates} for index in (0, 1))
     return Inference(
-        tool_call_parser=_only(tools),
-        reasoning_parser=_only(reasoning),
-        seen=tuple(seen),
+        tool_call_parser=_single(tools),
+        reasoning_parser=_single(reasoning),
+        observations=tuple(observations),
         certain=certain,
     )
 
 
 def _find(evidence: Evidence) -> _Finding:
-    """The parsers that the evidence leaves, by the first kind of evidence that there is."""
+    """Return the candidates of the strongest kind of evidence that exists."""
     if evidence.response_template:
-        return _Finding(frozenset({("hf", "hf")}), ("tokenizer carries a response template",))
-    if evidence.tekken is not None:
-        return _by_mistral(evidence.tekken, f"tekken.json, version {evidence.tekken}", evidence.template)
+        return _Finding(frozenset({("hf", "hf")}), ("the tokenizer has a response template",))
+    if (version := evidence.tekken_version) is not None:
+        return _find_by_mistral(version, f"tekken.json, version {version}", evidence.template)
     if evidence.template is not None:
-        return _by_template(read_template(evidence.template))
-    if evidence.sentence_piece is not None:
-        return _by_mistral(
-            evidence.sentence_piece, f"Mistral's SentencePiece model, version {evidence.sentence_piece}"
-        )
-    return _by_tokens(evidence)
+        return _find_by_template(read_template(evidence.template))
+    if (version := evidence.sentence_piece_version) is not None:
+        return _find_by_mistral(version, f"Mistral's SentencePiece model, version {version}")
+    return _find_by_tokens(evidence)
 
 
-def _by_template(template: Template) -> _Finding:
-    """The families whose calls the template writes; one, as a rule."""
-    thinking = _thinking(template)
+def _find_by_template(template: Template) -> _Finding:
+    """Return the families whose calls the template writes. Most templates write one family's."""
+    thinking = _find_thinking(template)
     families = [family for family in FAMILIES if family.calls.search(template.text)]
-    seen = [f"template writes {family.shown}" for family in families]
-    seen.append(_THINKING_SEEN[thinking])
-    speaks = _SPEAKS_OF_CALLS.search(template.code)
+    observations = [f"the template writes {family.example}" for family in families]
+    observations.append(_THINKING_OBSERVED[thinking])
+    mentions_calls = _MENTIONS_CALLS.search(template.code)
     if not families:
-        seen.append("template has calls in no form that is known" if speaks else "template has no tools")
+        observations.append(
+            "the template writes calls in no known format" if mentions_calls else "the template has no tools"
+        )
     candidates: set[_Parsers] = {
-        (family.tools, family.reasoning[_of_family(family, thinking, template)]) for family in families
-    } or {(None, OTHERS[thinking])}
-    complete = bool(families) or not speaks
-    if candidates == {(None, None)} and _SPEAKS_OF_REASONING.search(template.code):
-        seen.append("template has reasoning in no form that is known")
+        (family.tools, family.reasoning[_find_family_thinking(family, thinking, template)])
+        for family in families
+    } or {(None, DEFAULT_REASONING[thinking])}
+    complete = bool(families) or not mentions_calls
+    if candidates == {(None, None)} and _MENTIONS_REASONING.search(template.code):
+        observations.append("the template writes reasoning in no known format")
         complete = False
-    return _Finding(frozenset(candidates), tuple(seen), complete)
+    return _Finding(frozenset(candidates), tuple(observations), complete)
 
 
-def _thinking(template: Template) -> Thinking:
-    """How the model comes to reason between `<think>` and `</think>`, by its chat template."""
-    lasts = {markers[-1] if (markers := _MARKER.findall(prompt)) else "" for prompt in template.prompts}
-    if lasts == {"<think>"}:
+def _find_thinking(template: Template) -> Thinking:
+    """Return how the model starts to reason between `<think>` and `</think>`."""
+    last_markers = {
+        markers[-1] if (markers := _THINK_MARKER.findall(prompt)) else "" for prompt in template.prompts
+    }
+    if last_markers == {"<think>"}:
         return Thinking.ALWAYS
-    if "<think>" in lasts:
+    if "<think>" in last_markers:
         return Thinking.SWITCHED
-    return Thinking.WRITTEN if "</think>" in lasts or _THINKS.search(template.text) else Thinking.NONE
+    if "</think>" in last_markers or _WRITTEN_REASONING.search(template.text):
+        return Thinking.WRITTEN
+    return Thinking.NONE
 
 
-def _of_family(family: Family, thinking: Thinking, template: Template) -> Thinking:
-    """The same, where a family has signs of its own."""
+def _find_family_thinking(family: Family, thinking: Thinking, template: Template) -> Thinking:
+    """Return the same for a family that has signs of its own."""
     if thinking is not Thinking.NONE:
         return thinking
-    sign = {"mistral": _MAGISTRAL.search(template.text), "deepseek_v3": _STRIPS_THINKING.search(template.code)}
-    return Thinking.WRITTEN if sign.get(family.tools) else thinking
+    signs = {
+        "mistral": _MAGISTRAL.search(template.text),
+        "deepseek_v3": _STRIPS_REASONING.search(template.code),
+    }
+    return Thinking.WRITTEN if signs.get(family.tools) else thinking
 
 
-_THINKING_SEEN: Final = {
-    Thinking.NONE: "template writes no reasoning",
-    Thinking.WRITTEN: "template writes reasoning, the model opens it",
-    Thinking.SWITCHED: "prompts open <think> unless the client asks otherwise, or where it asks",
+_THINKING_OBSERVED: Final = {
+    Thinking.NONE: "the template writes no reasoning",
+    Thinking.WRITTEN: "the template writes reasoning, which the model opens",
+    Thinking.SWITCHED: "prompts open <think> depending on the request",
     Thinking.ALWAYS: "each prompt opens <think>",
 }
 
 
-def _by_mistral(version: str, what: str, template: str | None = None) -> _Finding:
-    """Servers render requests with Mistral's own tokenizer, not with the chat template; that only shows whether
-    the model reasons. Without one, what the system prompt says of it is in no file."""
-    reasoning: set[str | None] = {None} if version in _BEFORE_REASONING else {None, "mistral"}
-    seen = "no chat template"
+def _find_by_mistral(version: str, observation: str, template: str | None = None) -> _Finding:
+    """Return the candidates for a tokenizer of Mistral's.
+
+    Servers render requests with that tokenizer, not with the chat template. The template only shows whether the
+    model reasons. Without it no file tells, because the instruction to reason is in the system prompt.
+    """
+    reasoning: set[str | None] = {None} if version in _VERSIONS_BEFORE_REASONING else {None, "mistral"}
+    about_template = "no chat template"
     if template is not None:
         reasons = _MAGISTRAL.search(read_template(template).text)
         reasoning = {"mistral" if reasons else None}
-        seen = f"template writes {'reasoning' if reasons else 'no reasoning'}"
-    return _Finding(
-        frozenset(("mistral", parser) for parser in reasoning),
-        (what, seen),
-    )
+        about_template = f"the template writes {'reasoning' if reasons else 'no reasoning'}"
+    return _Finding(frozenset(("mistral", parser) for parser in reasoning), (observation, about_template))
 
 
-def _by_tokens(evidence: Evidence) -> _Finding:
-    """Without a chat template: the families whose tokens the vocabulary has, and of these the ones that have
-    models of this architecture, where any has."""
-    models = {_normal(model) for model in evidence.models}
+def _find_by_tokens(evidence: Evidence) -> _Finding:
+    """Return the families whose tokens the vocabulary has, if possible only those of the architecture."""
+    architectures = {_normalize(name) for name in evidence.architectures}
+    tokens = evidence.added_tokens
     families = [
         family
         for family in FAMILIES
-        if family.tokens and family.tokens <= evidence.tokens and not family.without & evidence.tokens
+        if family.tokens and family.tokens <= tokens and not family.absent_tokens & tokens
     ]
-    families = [family for family in families if family.models & models] or families
-    candidates = {
+    families = [family for family in families if family.architectures & architectures] or families
+    candidates: set[_Parsers] = {
         (family.tools, parser)
         for family in families
         for thinking, parser in family.reasoning.items()
-        if family.marks <= evidence.tokens or thinking is Thinking.NONE
+        if family.reasoning_tokens <= tokens or thinking is Thinking.NONE
     }
-    if candidates:
-        return _Finding(frozenset(candidates), ("no chat template",))
-    return _Finding(frozenset({(None, None)}), ("no chat template",), complete=False)
+    return _Finding(frozenset(candidates or {(None, None)}), ("no chat template",), complete=bool(candidates))
 
 
-def _normal(model: str) -> str:
-    return _ARCHITECTURE_ENDS.sub("", model).replace("_", "").lower()
+def _normalize(architecture: str) -> str:
+    return _ARCHITECTURE_SUFFIX.sub("", architecture).replace("_", "").lower()
 
 
-def _by_name(candidates: Iterable[_Parsers], name: str | None) -> _Parsers | None:
-    """What the name says, if it is one of the candidates."""
-    said = next((named for named in NAMES if named.name.search(name or "")), None)
-    return next((pair for pair in candidates if said and pair == (said.tools, said.reasoning)), None)
+def _choose_by_name(candidates: Iterable[_Parsers], name: str | None) -> _Parsers | None:
+    """Return the parsers of the first name pattern that matches, if they are a candidate."""
+    row = next((row for row in NAMES if row.name.search(name or "")), None)
+    return next((pair for pair in candidates if row and pair == (row.tools, row.reasoning)), None)
 
 
-def _only(names: set[str | None]) -> str | None:
+def _single(names: set[str | None]) -> str | None:
     return next(iter(names)) if len(names) == 1 else None
 
 
-def _shown(parsers: _Parsers) -> str:
+def _join(parsers: _Parsers) -> str:
     return "/".join(name or "none" for name in parsers)
 
 
-def _seen(evidence: Evidence) -> list[str]:
-    telling = sorted(token for token in evidence.tokens if _TELLING.search(token))
-    seen = [f"added tokens {', '.join(telling[:_MOST_SHOWN])}"] if telling else []
-    if len(telling) > _MOST_SHOWN:
-        seen[0] += f" and {len(telling) - _MOST_SHOWN} more"
-    return [*seen, *(f"architecture {model}" for model in evidence.models)]
+def _describe(evidence: Evidence) -> list[str]:
+    telling = sorted(token for token in evidence.added_tokens if _TELLING_TOKEN.search(token))
+    lines = [f"added tokens {', '.join(telling[:_MAX_LISTED_TOKENS])}"] if telling else []
+    if len(telling) > _MAX_LISTED_TOKENS:
+        lines[0] += f" and {len(telling) - _MAX_LISTED_TOKENS} more"
+    return [*lines, *(f"architecture {name}" for name in evidence.architectures)]

@@ -1,4 +1,4 @@
-"""What tells each family of models, and the parsers that it has: the table of all that is known."""
+"""The table of model families: what identifies each, and its parsers."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from .expression import HOLE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["FAMILIES", "NAMES", "OTHERS", "Family", "Named", "Thinking"]
+__all__ = ["DEFAULT_REASONING", "FAMILIES", "NAMES", "Family", "NamePattern", "Thinking"]
 
 
 class Thinking(StrEnum):
-    """How a model comes to reason."""
+    """How a model starts to reason."""
 
     NONE = "none"
-    """Its chat template has nothing of it."""
+    """Its chat template writes no reasoning."""
     WRITTEN = "written"
-    """The model begins it itself, where the prompt doesn't end it."""
+    """The model opens the reasoning, unless the prompt closes it."""
     SWITCHED = "switched"
-    """The prompt begins it, or doesn't, as the client asks."""
+    """The prompt opens the reasoning or not, depending on the request."""
     ALWAYS = "always"
-    """Each prompt begins it."""
+    """Every prompt opens the reasoning."""
 
 
-def _reasoning(
+def _by_thinking(
     parser: str, *, switched: str | None = None, always: str | None = None
 ) -> dict[Thinking, str | None]:
-    """The parser of models that reason, and of those whose prompts begin it where that is another."""
+    """Name the parser of models that reason, and the others for models whose prompts open the reasoning."""
     return {
         Thinking.NONE: None,
         Thinking.WRITTEN: parser,
@@ -40,43 +40,43 @@ def _reasoning(
     }
 
 
-def _whole(parser: str) -> dict[Thinking, str | None]:
-    """The parser of models that can reason whatever their template says of it."""
+def _for_all(parser: str) -> dict[Thinking, str | None]:
+    """Name the parser of models that can reason whatever their template writes."""
     return dict.fromkeys(Thinking, parser)
 
 
-OTHERS: Final[Mapping[Thinking, str | None]] = _reasoning("qwen3", always="deepseek_r1")
-"""How a model reasons → its reasoning parser, where its family has none of its own: reasoning between `<think>`
-and `</think>`."""
+DEFAULT_REASONING: Final[Mapping[Thinking, str | None]] = _by_thinking("qwen3", always="deepseek_r1")
+"""The reasoning parsers of families without their own: reasoning between `<think>` and `</think>`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Models that write calls in one way.
+    """Models that write tool calls in the same way.
 
     Attributes:
-        tools: Their tool-call parser.
-        reasoning: How the model reasons → its reasoning parser.
-        calls: How a chat template of theirs writes a call.
-        shown: The same, for people.
-        tokens: The added tokens that such a call is made of.
-        without: Added tokens that none of them has.
-        marks: Added tokens of their reasoning: a vocabulary without them is of one that doesn't reason.
-        models: Their model types and architectures, in lower case and without `_`, `ForCausalLM` and the like.
+        tools: The tool-call parser.
+        reasoning: How a model reasons → its reasoning parser.
+        calls: A call as a chat template writes it.
+        example: The same, for people.
+        tokens: The added tokens in such a call.
+        absent_tokens: Added tokens that no model of the family has.
+        reasoning_tokens: Added tokens of the reasoning. A model without them doesn't reason.
+        architectures: Model types and architectures, in lower case, without `_` and suffixes such as
+            `ForCausalLM`.
     """
 
     tools: str
     reasoning: Mapping[Thinking, str | None]
     calls: re.Pattern[str]
-    shown: str
+    example: str
     tokens: frozenset[str] = frozenset()
-    without: frozenset[str] = frozenset()
-    marks: frozenset[str] = frozenset({"<think>"})
-    models: frozenset[str] = frozenset()
+    absent_tokens: frozenset[str] = frozenset()
+    reasoning_tokens: frozenset[str] = frozenset({"<think>"})
+    architectures: frozenset[str] = frozenset()
 
 
-def _calls(pattern: str) -> re.Pattern[str]:
-    """A pattern in which `NAME` and `ARGS` are values."""
+def _compile(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern in which `NAME` and `ARGS` stand for values."""
     return re.compile(pattern.replace("NAME", HOLE).replace("ARGS", HOLE))
 
 
@@ -84,199 +84,200 @@ _DSML: Final = frozenset({"｜DSML｜"})
 _DEEPSEEK: Final = frozenset({"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"})
 _TOOL_CALL: Final = frozenset({"<tool_call>", "</tool_call>"})
 _GLM: Final = _TOOL_CALL | {"<arg_key>", "<arg_value>"}
-_GLM_REASONING: Final = _reasoning("glm45", switched="glm47")
+_GLM_REASONING: Final = _by_thinking("glm45", switched="glm47")
 
 FAMILIES: Final = (
     Family(
         "openai",
-        _whole("openai_gptoss"),
-        _calls(r"\bfunctions\.NAME<\|channel\|>|<\|channel\|>commentary to=functions\.NAME"),
+        _for_all("openai_gptoss"),
+        _compile(r"\bfunctions\.NAME<\|channel\|>|<\|channel\|>commentary to=functions\.NAME"),
         "to=functions.NAME<|channel|>",
         frozenset({"<|start|>", "<|channel|>", "<|message|>", "<|call|>", "<|return|>"}),
-        models=frozenset({"gptoss"}),
+        architectures=frozenset({"gptoss"}),
     ),
     Family(
         "kimi_k3",
-        _whole("kimi_k3"),
-        _calls(r"<\|open\|>(?:NAME|call tool=)"),
+        _for_all("kimi_k3"),
+        _compile(r"<\|open\|>(?:NAME|call tool=)"),
         "<|open|>call",
         frozenset({"<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"}),
-        models=frozenset({"kimik3"}),
+        architectures=frozenset({"kimik3"}),
     ),
     Family(
         "kimi_k2",
-        _reasoning("kimi_k2"),
-        _calls(r"<\|tool_call_begin\|>\s*(?:functions\.)?NAME(?::NAME)?\s*<\|tool_call_argument_begin\|>"),
+        _by_thinking("kimi_k2"),
+        _compile(r"<\|tool_call_begin\|>\s*(?:functions\.)?NAME(?::NAME)?\s*<\|tool_call_argument_begin\|>"),
         "<|tool_call_begin|>NAME<|tool_call_argument_begin|>",
         frozenset({"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>"}),
-        models=frozenset({"kimik2", "kimik25"}),
+        architectures=frozenset({"kimik2", "kimik25"}),
     ),
     Family(
         "gemma4",
-        _whole("gemma4"),
-        _calls(r"<\|tool_call>call:NAME\{"),
+        _for_all("gemma4"),
+        _compile(r"<\|tool_call>call:NAME\{"),
         "<|tool_call>call:NAME{",
         frozenset({"<|tool_call>", "<tool_call|>", '<|"|>', "<|channel>"}),
-        models=frozenset({"gemma4"}),
+        architectures=frozenset({"gemma4"}),
     ),
     Family(
         "deepseek_v41",
-        _whole("deepseek_v41"),
-        _calls(r'<｜DSML｜ calls>\s*<｜DSML｜ invoke name="NAME'),
+        _for_all("deepseek_v41"),
+        _compile(r'<｜DSML｜ calls>\s*<｜DSML｜ invoke name="NAME'),
         "<｜DSML｜ calls>",
         _DSML,
-        models=frozenset({"deepseekv41"}),
+        architectures=frozenset({"deepseekv41"}),
     ),
     Family(
         "deepseek_v4",
-        _whole("deepseek_v4"),
-        _calls(r'<｜DSML｜tool_calls>\s*<｜DSML｜invoke name="NAME'),
+        _for_all("deepseek_v4"),
+        _compile(r'<｜DSML｜tool_calls>\s*<｜DSML｜invoke name="NAME'),
         "<｜DSML｜tool_calls>",
         _DSML,
-        models=frozenset({"deepseekv4"}),
+        architectures=frozenset({"deepseekv4"}),
     ),
     Family(
         "deepseek_v32",
-        _whole("deepseek_v3"),
-        _calls(r'<｜DSML｜function_calls>\s*<｜DSML｜invoke name="NAME'),
+        _for_all("deepseek_v3"),
+        _compile(r'<｜DSML｜function_calls>\s*<｜DSML｜invoke name="NAME'),
         "<｜DSML｜function_calls>",
         _DSML,
-        models=frozenset({"deepseekv32"}),
+        architectures=frozenset({"deepseekv32"}),
     ),
     Family(
         "deepseek_v31",
-        _reasoning("deepseek_v3"),
-        _calls(r"<｜tool▁call▁begin｜>NAME<｜tool▁sep｜>ARGS(?!\s*```)"),
+        _by_thinking("deepseek_v3"),
+        _compile(r"<｜tool▁call▁begin｜>NAME<｜tool▁sep｜>ARGS(?!\s*```)"),
         "<｜tool▁call▁begin｜>NAME<｜tool▁sep｜>",
         _DEEPSEEK,
-        without=_DSML,
-        models=frozenset({"deepseekv3", "deepseekv32"}),
+        absent_tokens=_DSML,
+        architectures=frozenset({"deepseekv3", "deepseekv32"}),
     ),
     Family(
         "deepseek_v3",
-        _reasoning("deepseek_r1"),
-        _calls(r"<｜tool▁call▁begin｜>(?:NAME|function)<｜tool▁sep｜>NAME\s*```"),
+        _by_thinking("deepseek_r1"),
+        _compile(r"<｜tool▁call▁begin｜>(?:NAME|function)<｜tool▁sep｜>NAME\s*```"),
         "<｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME",
         _DEEPSEEK,
-        without=_DSML,
-        models=frozenset({"deepseekv3"}),
+        absent_tokens=_DSML,
+        architectures=frozenset({"deepseekv3"}),
     ),
     Family(
         "glm47",
         _GLM_REASONING,
-        _calls(r"<tool_call>NAME<arg_key>"),
+        _compile(r"<tool_call>NAME<arg_key>"),
         "<tool_call>NAME<arg_key>",
         _GLM,
-        models=frozenset({"glm4moe", "glm4moelite", "glmmoedsa", "glm5next"}),
+        architectures=frozenset({"glm4moe", "glm4moelite", "glmmoedsa", "glm5next"}),
     ),
     Family(
         "glm45",
         _GLM_REASONING,
-        _calls(r"<tool_call>NAME\s+<arg_key>"),
+        _compile(r"<tool_call>NAME\s+<arg_key>"),
         r"<tool_call>NAME\n<arg_key>",
         _GLM,
-        models=frozenset({"glm4moe", "glm4vmoe"}),
+        architectures=frozenset({"glm4moe", "glm4vmoe"}),
     ),
     Family(
         "qwen3_coder",
-        OTHERS,
-        _calls(r"<tool_call>\s*<function=NAME>"),
+        DEFAULT_REASONING,
+        _compile(r"<tool_call>\s*<function=NAME>"),
         "<tool_call><function=NAME>",
         _TOOL_CALL,
-        without=_GLM - _TOOL_CALL,
-        models=frozenset({"qwen3moe", "qwen3next", "qwen35", "qwen35moe", "qwen35text", "qwen35moetext"}),
+        absent_tokens=_GLM - _TOOL_CALL,
+        architectures=frozenset(
+            {"qwen3moe", "qwen3next", "qwen35", "qwen35moe", "qwen35text", "qwen35moetext"}
+        ),
     ),
     Family(
         "hermes",
-        OTHERS,
-        _calls(r'<tool_call>\s*(?:\{\s*"name":\s*"?NAME|NAME\s*</tool_call>)'),
+        DEFAULT_REASONING,
+        _compile(r'<tool_call>\s*(?:\{\s*"name":\s*"?NAME|NAME\s*</tool_call>)'),
         '<tool_call>{"name": NAME',
         _TOOL_CALL,
-        without=_GLM - _TOOL_CALL,
-        models=frozenset(
+        absent_tokens=_GLM - _TOOL_CALL,
+        architectures=frozenset(
             {"qwen2", "qwen2moe", "qwen3", "qwen3moe", "qwen3next", "qwen3vl", "qwen3vlmoe", "qwen3vltext"}
         ),
     ),
     Family(
         "mistral",
-        _reasoning("mistral"),
-        _calls(r"\[TOOL_CALLS\]\s*(?:NAME|\[)"),
+        _by_thinking("mistral"),
+        _compile(r"\[TOOL_CALLS\]\s*(?:NAME|\[)"),
         "[TOOL_CALLS]",
         frozenset({"[TOOL_CALLS]"}),
-        # Magistral's first version writes them as text.
-        marks=frozenset(),
+        # Magistral's first version writes its markers as text.
+        reasoning_tokens=frozenset(),
     ),
     Family(
         "llama4_json",
-        OTHERS,
-        _calls(r'(?:<\|header_end\|>|<\|python_end\|>)\s*\{"name": "NAME'),
+        DEFAULT_REASONING,
+        _compile(r'(?:<\|header_end\|>|<\|python_end\|>)\s*\{"name": "NAME'),
         '<|header_end|>{"name": NAME',
         frozenset({"<|python_start|>", "<|header_start|>"}),
-        models=frozenset({"llama4", "llama4text"}),
+        architectures=frozenset({"llama4", "llama4text"}),
     ),
     Family(
         "llama4_pythonic",
-        OTHERS,
-        _calls(r"(?:<\|header_end\|>|<\|python_start\|>)\s*\[NAME\("),
+        DEFAULT_REASONING,
+        _compile(r"(?:<\|header_end\|>|<\|python_start\|>)\s*\[NAME\("),
         "<|header_end|>[NAME(",
         frozenset({"<|python_start|>", "<|header_start|>"}),
-        models=frozenset({"llama4", "llama4text"}),
+        architectures=frozenset({"llama4", "llama4text"}),
     ),
     Family(
         "llama3_json",
-        OTHERS,
-        _calls(r'(?:<\|end_header_id\|>|<\|python_tag\|>)\s*\{"name": "NAME'),
+        DEFAULT_REASONING,
+        _compile(r'(?:<\|end_header_id\|>|<\|python_tag\|>)\s*\{"name": "NAME'),
         '<|end_header_id|>{"name": NAME',
         frozenset({"<|python_tag|>", "<|start_header_id|>"}),
-        models=frozenset({"llama", "mllama"}),
+        architectures=frozenset({"llama", "mllama"}),
     ),
     Family(
         "pythonic",
-        OTHERS,
-        _calls(
+        DEFAULT_REASONING,
+        _compile(
             r"(?:<\|end_header_id\|>|<\|im_start\|>(?:assistant|NAME)|<start_of_turn>(?:model|NAME))\s*\[NAME\("
         ),
         "[NAME(",
     ),
 )
-"""All families. A template's calls are of one; tokens and architectures may be of several."""
+"""A template identifies one family. Tokens and architectures may leave several."""
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """The parsers of models whose name is such."""
+class NamePattern:
+    """The parsers of models whose names match."""
 
     name: re.Pattern[str]
     tools: str
     reasoning: str | None
 
 
-def _named(name: str, tools: str, reasoning: str | None) -> Named:
-    # A space is any separator: Qwen3-Coder, qwen3_coder, "Qwen3 Coder".
-    return Named(re.compile(name.replace(" ", r"[-_.: ]?"), re.IGNORECASE), tools, reasoning)
+def _match(name: str, tools: str, reasoning: str | None) -> NamePattern:
+    # A space stands for any separator: Qwen3-Coder, qwen3_coder, "Qwen3 Coder".
+    return NamePattern(re.compile(name.replace(" ", r"[-_.: ]?"), re.IGNORECASE), tools, reasoning)
 
 
 NAMES: Final = (
-    _named(r"deepseek v4[.p_]1", "deepseek_v41", "deepseek_v41"),
-    _named(r"deepseek v4(?!\d)", "deepseek_v4", "deepseek_v4"),
-    _named(r"deepseek v3[.p_]2 exp", "deepseek_v31", "deepseek_v3"),
-    _named(r"deepseek v3[.p_]2", "deepseek_v32", "deepseek_v3"),
-    _named(r"deepseek v3[.p_]1", "deepseek_v31", "deepseek_v3"),
-    _named(r"deepseek r1", "deepseek_v3", "deepseek_r1"),
-    _named(r"deepseek v3(?![.p_]\d)", "deepseek_v3", None),
-    _named(r"qwen3 (?:\d+b a\d+b |\d+b )?coder", "qwen3_coder", None),
-    _named(r"qwen3[.p_][5-9](?!\d*b)", "qwen3_coder", "qwen3"),
-    _named(r"qwen3(?![.p_]\d(?!\d*b)).*thinking", "hermes", "deepseek_r1"),
-    _named(r"qwen3(?![.p_]\d(?!\d*b)).*instruct", "hermes", None),
-    _named(r"qwq", "hermes", "deepseek_r1"),
-    _named(r"qwen3(?![.p_]\d(?!\d*b))", "hermes", "qwen3"),
-    _named(r"qwen2", "hermes", None),
-    _named(r"kimi k2.*thinking|kimi k2[.p_][5-9]", "kimi_k2", "kimi_k2"),
-    _named(r"kimi k2.*instruct", "kimi_k2", None),
-    _named(r"glm 4[.p_][56]", "glm45", "glm45"),
-    _named(r"glm 4[.p_][7-9]|glm 5", "glm47", "glm47"),
-    _named(r"magistral|(?:mini|mi)stral.*reasoning", "mistral", "mistral"),
-    _named(r"(?:mini|mi|dev)stral.*instruct|devstral", "mistral", None),
+    _match(r"deepseek v4[.p_]1", "deepseek_v41", "deepseek_v41"),
+    _match(r"deepseek v4(?!\d)", "deepseek_v4", "deepseek_v4"),
+    _match(r"deepseek v3[.p_]2 exp", "deepseek_v31", "deepseek_v3"),
+    _match(r"deepseek v3[.p_]2", "deepseek_v32", "deepseek_v3"),
+    _match(r"deepseek v3[.p_]1", "deepseek_v31", "deepseek_v3"),
+    _match(r"deepseek r1", "deepseek_v3", "deepseek_r1"),
+    _match(r"deepseek v3(?![.p_]\d)", "deepseek_v3", None),
+    _match(r"qwen3 (?:\d+b a\d+b |\d+b )?coder", "qwen3_coder", None),
+    _match(r"qwen3[.p_][5-9](?!\d*b)", "qwen3_coder", "qwen3"),
+    _match(r"qwen3(?![.p_]\d(?!\d*b)).*thinking", "hermes", "deepseek_r1"),
+    _match(r"qwen3(?![.p_]\d(?!\d*b)).*instruct", "hermes", None),
+    _match(r"qwq", "hermes", "deepseek_r1"),
+    _match(r"qwen3(?![.p_]\d(?!\d*b))", "hermes", "qwen3"),
+    _match(r"qwen2", "hermes", None),
+    _match(r"kimi k2.*thinking|kimi k2[.p_][5-9]", "kimi_k2", "kimi_k2"),
+    _match(r"kimi k2.*instruct", "kimi_k2", None),
+    _match(r"glm 4[.p_][56]", "glm45", "glm45"),
+    _match(r"glm 4[.p_][7-9]|glm 5", "glm47", "glm47"),
+    _match(r"magistral|(?:mini|mi)stral.*reasoning", "mistral", "mistral"),
+    _match(r"(?:mini|mi|dev)stral.*instruct|devstral", "mistral", None),
 )
-"""Names that tell a model's parsers, the first that is found in a name first. They only choose between what the
-files leave."""
+"""The first pattern that matches a model's name decides, but only between parsers that the files leave."""

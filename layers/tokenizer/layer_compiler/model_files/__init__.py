@@ -1,4 +1,4 @@
-"""Reads a model's folder: which files, within which limits, and what the configuration files say.
+"""A model's folder: which files are read, how they are read within limits, what the configuration files say.
 
 Imports only `errors`.
 """

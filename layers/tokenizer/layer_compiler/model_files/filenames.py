@@ -1,7 +1,6 @@
-"""Which files of a model's folder are read: what a layer is compiled from, never weights or code.
+"""The files of a model's folder that are read: never weights, never code.
 
-It is said here once: what is fetched, what a digest is of, and what the formats and the search for parsers find
-are all of these names.
+Fetching, digests, formats and parser inference all use this list.
 """
 
 from __future__ import annotations
@@ -9,63 +8,66 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
+from layer_compiler.errors import LayerError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
 __all__ = [
+    "MISTRAL_SENTENCE_PIECE",
     "PATTERNS",
-    "RANKS",
     "SENTENCE_PIECE",
     "TEKKEN",
-    "TEMPLATES",
-    "VERSIONED",
-    "files_read",
-    "matching",
-    "wanted",
+    "TEMPLATE_FOLDER",
+    "TIKTOKEN",
+    "is_model_file",
+    "list_files",
+    "match_names",
 ]
 
-TEMPLATES: Final = "additional_chat_templates"
-"""The folder of a model's chat templates, besides the one at its top."""
+TEMPLATE_FOLDER: Final = "additional_chat_templates"
 TEKKEN: Final = ("tekken*.json",)
-RANKS: Final = ("*.tiktoken", "tiktoken.model")
-VERSIONED: Final = tuple(
+TIKTOKEN: Final = ("*.tiktoken", "tiktoken.model")
+MISTRAL_SENTENCE_PIECE: Final = tuple(
     f"*.model.v{version}{images}"
     for version in ("[0-9]", "[0-9][0-9]")
     for images in ("", "m[0-9]", "m[0-9][0-9]")
 )
-"""How mistral-common names its SentencePiece models: the version of its instructions, and of its images."""
-SENTENCE_PIECE: Final = ("*.model", *VERSIONED)
+"""mistral-common's names: the version of the instruction format, then of the image format."""
+SENTENCE_PIECE: Final = ("*.model", *MISTRAL_SENTENCE_PIECE)
 PATTERNS: Final = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("config.json", "generation_config.json", "params.json"),
-    *("chat_template.jinja", "chat_template.json", f"{TEMPLATES}/*.jinja"),
-    *dict.fromkeys((*TEKKEN, *RANKS, *SENTENCE_PIECE)),
+    *("chat_template.jinja", "chat_template.json", f"{TEMPLATE_FOLDER}/*.jinja"),
+    *dict.fromkeys((*TEKKEN, *TIKTOKEN, *SENTENCE_PIECE)),
 )
-"""Paths in a model's folder. A wildcard, of which there is one at most, is no slash."""
-_NOT_IN_A_NAME: Final = frozenset("/\\\0")
+"""Paths within the folder. A pattern has at most one wildcard, which never matches a slash."""
+_NEVER_IN_NAMES: Final = frozenset("/\\\0")
 
 
-def matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
-    """The names that fit one of the patterns."""
+def match_names(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    """Return the names that match one of the patterns."""
     patterns = tuple(patterns)
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
-def wanted(path: str) -> bool:
-    """Whether a file at this path in a model's folder is read. A path that leads elsewhere is none."""
-    name = path.removeprefix(f"{TEMPLATES}/")
-    return not _NOT_IN_A_NAME & set(name) and bool(matching([path], PATTERNS))
+def is_model_file(path: str) -> bool:
+    """Tell whether a path within a model's folder is read. Paths that lead out of the folder are not."""
+    name = path.removeprefix(f"{TEMPLATE_FOLDER}/")
+    return not _NEVER_IN_NAMES & set(name) and bool(match_names([path], PATTERNS))
 
 
-def files_read(folder: Path) -> list[str]:
-    """The paths of files in a model's folder that are read, in order.
+def list_files(folder: Path) -> list[str]:
+    """Return the sorted paths of the files in a folder that are read.
 
     Raises:
-        OSError: The folder can't be read.
+        LayerError: The folder can't be read.
     """
-    inner = folder / TEMPLATES
-    paths = [*folder.iterdir(), *(inner.iterdir() if inner.is_dir() else ())]
-    return sorted(
-        name for path in paths if wanted(name := path.relative_to(folder).as_posix()) and path.is_file()
-    )
+    try:
+        templates = folder / TEMPLATE_FOLDER
+        found = [*folder.iterdir(), *(templates.iterdir() if templates.is_dir() else ())]
+        paths = {path.relative_to(folder).as_posix(): path for path in found}
+        return sorted(name for name, path in paths.items() if is_model_file(name) and path.is_file())
+    except (OSError, ValueError) as error:
+        raise LayerError(f"{folder}: can't be read: {error}") from error

@@ -1,4 +1,4 @@
 """Packs a layer and publishes it in AWS.
 
-Imports only derender.
+Imports only `errors` and derender.
 """

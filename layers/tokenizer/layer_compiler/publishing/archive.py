@@ -1,4 +1,4 @@
-"""A layer's zip archive: the same vocabularies give the same bytes."""
+"""Pack a layer as a zip archive. The same vocabularies give the same bytes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ if TYPE_CHECKING:
 
     from derender.vocabulary import Manifest
 
-__all__ = ["Archive", "archive", "unpacked_size"]
+__all__ = ["Archive", "measure_unpacked", "pack"]
 
 FOLDER: Final = "tokenizer"
-"""What Lambda mounts below /opt."""
-_EARLIEST: Final = (1980, 1, 1, 0, 0, 0)
-"""The earliest time that a zip archive can say."""
+"""The folder's name under /opt."""
+_EARLIEST_TIME: Final = (1980, 1, 1, 0, 0, 0)
 _READABLE: Final = 0o100644
-"""A file that its owner may write and everyone read: Lambda's user is another."""
+"""A file that everyone may read: Lambda runs as another user than its owner."""
 _UNIX: Final = 3
 
 
@@ -32,33 +31,33 @@ class Archive:
 
     content: bytes
     digest: str
-    """SHA-256 of what is packed: the archive's own changes with the library that compresses."""
+    """SHA-256 of the packed files. The archive's own digest changes with the compression library."""
     manifests: tuple[Manifest, ...]
 
 
-def unpacked_size(folder: Path) -> int:
-    """How many bytes a layer has on Lambda's disk.
+def measure_unpacked(folder: Path) -> int:
+    """Return the bytes that a layer takes on Lambda's disk.
 
     Raises:
-        VocabularyError: There is none in the folder.
+        VocabularyError: The folder holds no vocabulary.
     """
     return sum(path.stat().st_size for path in find_files(folder))
 
 
-def archive(folder: Path) -> Archive:
-    """Pack a folder's vocabularies, and nothing else that may be there.
+def pack(folder: Path) -> Archive:
+    """Pack a folder's vocabularies and no other files.
 
     Raises:
-        VocabularyError: There is none, or one is damaged.
+        VocabularyError: There is no vocabulary, or one is damaged.
     """
     packed, digest, manifests = io.BytesIO(), hashlib.sha256(), []
-    with zipfile.ZipFile(packed, "w") as zipped:
+    with zipfile.ZipFile(packed, "w") as archive:
         for path in find_files(folder):
             manifests.append(load(path).manifest)
             content = path.read_bytes()
             name = f"{FOLDER}/{path.name}"
             digest.update(f"{name}\0{len(content)}\0".encode() + content)
-            member = zipfile.ZipInfo(name, _EARLIEST)
+            member = zipfile.ZipInfo(name, _EARLIEST_TIME)
             member.create_system, member.external_attr = _UNIX, _READABLE << 16
-            zipped.writestr(member, content, zipfile.ZIP_DEFLATED, compresslevel=9)
+            archive.writestr(member, content, zipfile.ZIP_DEFLATED, compresslevel=9)
     return Archive(packed.getvalue(), digest.hexdigest(), tuple(manifests))

@@ -1,4 +1,4 @@
-"""Fetches a model's files: from a folder, the Hugging Face Hub or S3.
+"""Where a model comes from: a folder, a compiled vocabulary, the Hugging Face Hub or S3.
 
-Imports `model_files`, which says what to fetch.
+Imports `model_files`, which says which files to fetch.
 """
