@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .answers.chat import derender_chat
 from .answers.completions import derender_completion
-from .protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
-from .protocol.openai import ChatCompletion, ChatCompletionChunk, TextCompletion, TextCompletionChunk
+from .protocol.complete import ChatDerenderRequest, CompletionDerenderRequest
+from .protocol.openai.chat import ChatCompletion, ChatCompletionChunk
+from .protocol.openai.completions import TextCompletion, TextCompletionChunk
 from .protocol.reading import read_either
 from .protocol.stream import ChatStreamRequest, CompletionStreamRequest
 from .streaming import Derendered, chat_generation, completion_generation, derender_chunks

@@ -81,8 +81,8 @@ def test_templates_set_what_is_listed_from_the_parameters_that_are_listed() -> N
 @pytest.mark.parametrize(
     ("bound", "value"),
     [
-        ("objects and arrays", f"{reading._MOST_OPENED:,}, or one per {reading._BYTES_FOR_OPENED} bytes"),
-        ("responses, choices", f"{reading._MOST_MODELS:,}"),
+        ("objects and arrays", f"{reading._MAX_CONTAINERS:,}, or one per {reading._BYTES_PER_CONTAINER} bytes"),
+        ("responses, choices", f"{reading._MAX_MODELS:,}"),
         ("stop strings", f"{limits.MAX_STOP_STRINGS}"),
         ("length of a stop string", f"{limits.MAX_STOP_STRING} characters"),
         ("length of a request id", f"{generate.MAX_REQUEST_ID} characters"),

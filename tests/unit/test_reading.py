@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from derender.errors import InvalidRequest
-from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
+from derender.protocol.complete import ChatDerenderRequest, CompletionDerenderRequest
 from derender.protocol.reading import read_either
 from derender.protocol.stream import ChatStreamRequest, CompletionStreamRequest
 
@@ -28,7 +28,7 @@ LONG_ID: Final = b'{"request_id":"%b"}' % (b"x" * 40)
 )
 def test_more_objects_than_a_request_needs_are_refused(begin: bytes, item: bytes, end: bytes) -> None:
     body = begin + b",".join([item] * (MANY + 1)) + end
-    with pytest.raises(InvalidRequest, match="the body holds more") as refused:
+    with pytest.raises(InvalidRequest, match="the body has") as refused:
         read_either(CompletionDerenderRequest, CompletionStreamRequest, body)
     assert refused.value.param == "body"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from derender.answers.choices import stop_rule
 from derender.decoding.stop import StopRule, cut_stop_string
-from derender.protocol.derender import ClientRequest
+from derender.protocol.client import ClientRequest
 from tests.support.api_client import generated
 from tests.support.vocabularies import B, manifest
 

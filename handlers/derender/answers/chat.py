@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from derender.logprobs.entries import read_entries
 from derender.protocol.limits import check_prompt_token_ids, check_response
-from derender.protocol.openai import (
+from derender.protocol.openai.chat import (
     CallingMessage,
     ChatChoice,
     ChatCompletion,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from derender.models.model import ServedModel
-    from derender.protocol.derender import ChatDerenderRequest
+    from derender.protocol.complete import ChatDerenderRequest
     from derender.protocol.generate import GenerateResponse
 
     from .choices import DecodedChoice

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from derender.decoding.output import OutputDecoder
 from derender.decoding.stop import StopRule
-from derender.protocol.openai import Usage
+from derender.protocol.openai.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from derender.decoding.pieces import Piece
     from derender.decoding.stop import StopReason
     from derender.parsing import Parser
-    from derender.protocol.derender import ClientRequest
+    from derender.protocol.client import ClientRequest
     from derender.protocol.generate import GenerateChoice, GenerateChunk, GenerateResponse
     from derender.vocabulary import Manifest, Vocabulary
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from derender.errors import BadRequest, InvalidRequest
 from derender.logprobs.entries import read_entries
-from derender.protocol.derender import CompletionRequest
+from derender.protocol.client import CompletionRequest
 from derender.protocol.limits import (
     check_client_request,
     check_count,
@@ -14,7 +14,7 @@ from derender.protocol.limits import (
     check_repeated,
     check_response,
 )
-from derender.protocol.openai import CompletionChoice, TextCompletion
+from derender.protocol.openai.completions import CompletionChoice, TextCompletion
 
 from .choices import Prompt, decode_choices, output_decoder, resolve_prompt, usage
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from derender.models.model import ServedModel
-    from derender.protocol.derender import CompletionDerenderRequest
+    from derender.protocol.complete import CompletionDerenderRequest
     from derender.protocol.generate import GenerateResponse
 
 __all__ = ["derender_completion", "text_completion"]

@@ -24,7 +24,7 @@ from derender.parsing import (
     start,
 )
 from derender.parsing.engine.format import Ids
-from derender.protocol.derender import ChatRequest
+from derender.protocol.client import ChatRequest
 from derender.protocol.limits import check_client_request
 
 if TYPE_CHECKING:

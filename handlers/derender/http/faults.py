@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from derender.protocol.envelope import error_response
-from derender.protocol.openai import Error, ErrorResponse
+from derender.protocol.openai.errors import Error, ErrorResponse
 from derender.telemetry.faults import client_error
 
 from .observation import note_error, note_fault

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic.json_schema import models_json_schema
 
-from derender.protocol.openai import ChatLogprobs, CompletionLogprobs, ErrorResponse
+from derender.protocol.openai.chat import ChatLogprobs
+from derender.protocol.openai.completions import CompletionLogprobs
+from derender.protocol.openai.errors import ErrorResponse
 
 from .sse import EVENT_STREAM
 

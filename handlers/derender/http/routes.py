@@ -9,7 +9,7 @@ from fastapi import Request, Response
 
 from derender import __version__
 from derender.endpoints import CHAT, COMPLETIONS, answer
-from derender.protocol.openai import Model, ModelList, Version
+from derender.protocol.openai.models import Model, ModelList, Version
 from derender.protocol.stream import (
     ChatChunk,
     ChatChunks,

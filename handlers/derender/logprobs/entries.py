@@ -17,7 +17,8 @@ from derender.protocol.limits import out_of_vocabulary
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from derender.protocol.generate import GenerateChoice, LogprobCandidate
+    from derender.protocol.generate import GenerateChoice
+    from derender.protocol.logprobs import LogprobCandidate
 
 __all__ = ["Entries", "GivenToken", "Token", "read_entries"]
 

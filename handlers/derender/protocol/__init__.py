@@ -1,1 +1,4 @@
-"""Wire models: what generate servers send, what derender takes, what OpenAI clients read."""
+"""The wire contract: models of requests and responses, their bounds, and reading and writing them (README.md).
+
+Imports `errors` only.
+"""

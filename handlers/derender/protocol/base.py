@@ -1,4 +1,4 @@
-"""What every wire model shares."""
+"""The base class of the wire models."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pydantic import BaseModel, ConfigDict, Field
 __all__ = ["Int64", "Json", "TokenCount", "WireModel"]
 
 Json = Any
-"""JSON that derender hands on as it came."""
+"""JSON that is passed on unchanged."""
 
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 TokenCount = Annotated[int, Field(ge=0, le=2**48)]
-"""Sums of these stay within 64 bits."""
+"""A number of tokens. Sums of these fit in 64 bits."""
 
 
 class WireModel(BaseModel):
     """A JSON object on the wire.
 
-    Types are exact: a number in a string is refused, so that a mistake is seen where it is made. Fields that
-    are not declared are accepted and ignored: newer servers send more.
+    Types are strict: a number in a string is refused, so that mistakes show where they are made. Unknown fields
+    are ignored, because newer servers send more.
     """
 
-    # Deferred: a cold start builds the validators of the models it uses, not of all there are.
+    # Validators are built when they are first used: a cold start needs only some of them.
     model_config = ConfigDict(
         strict=True, extra="ignore", frozen=True, defer_build=True, protected_namespaces=()
     )

@@ -1,10 +1,10 @@
-"""The error envelope: `{"error": {"message", "type", "param", "code"}}`."""
+"""OpenAI's error envelope: `{"error": {"message", "type", "param", "code"}}`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .openai import Error, ErrorResponse
+from .openai.errors import Error, ErrorResponse
 
 if TYPE_CHECKING:
     from derender.errors import DerenderError
@@ -13,7 +13,7 @@ __all__ = ["error_response"]
 
 
 def error_response(error: DerenderError) -> ErrorResponse:
-    """Write an error in OpenAI's envelope."""
+    """Write an exception in the error envelope."""
     return ErrorResponse(
         error=Error(message=error.message, type=error.type, param=error.param, code=error.status)
     )

@@ -1,4 +1,4 @@
-"""What msgspec raises where something is no JSON."""
+"""The exceptions that msgspec raises for malformed JSON."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["JSON_ERRORS", "reason_of"]
+__all__ = ["JSON_ERRORS", "describe_json_error"]
 
 JSON_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Among them `msgspec.ValidationError`, of JSON of another shape."""
+"""They include `msgspec.ValidationError`, for JSON of another shape."""
 
 
-def reason_of(error: Exception) -> str:
-    """Why it is none, for people."""
+def describe_json_error(error: Exception) -> str:
+    """Return the reason in words."""
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)

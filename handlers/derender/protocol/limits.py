@@ -1,4 +1,4 @@
-"""Bounds of a request, checked before any decoding (protocol/README.md, "Errors")."""
+"""Limits of a request, checked before anything is decoded (README.md, "Errors")."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .base import Json
-    from .derender import ClientRequest
+    from .client import ClientRequest
     from .generate import GenerateChoice, GenerateChunk, GenerateResponse
 
 __all__ = [
@@ -31,40 +31,43 @@ __all__ = [
 ]
 
 MAX_STOP_STRINGS: Final = 64
-"""Each is searched for in the whole text."""
+"""Maximum number of stop strings. Each is searched for in the whole text."""
 MAX_STOP_STRING: Final = 256
-"""Characters of the longest stop string in a stream: so much text may have to be held."""
+"""Maximum length of a stop string in a stream, which may have to hold as much text."""
 MAX_CHUNKS: Final = 16_384
-"""Generate chunks of a request: each makes an answer of half a kilobyte, whatever it holds."""
+"""Maximum number of generate chunks in a request. Each makes a chunk of at least half a kilobyte."""
 MAX_STREAMED_CHOICES: Final = 1024
-"""Choices that share the state of a stream."""
+"""Maximum number of choices that share the state of a stream."""
 MAX_REPEATED: Final = 16 * 1024 * 1024
-"""Bytes of a prompt's ids and logprobs, which are written again for each of its choices."""
+"""Maximum bytes of prompt ids and prompt logprobs, which are repeated in each choice of a text completion."""
 _ID_BYTES: Final = 8
-"""Of an id in JSON, about."""
+"""Approximate length of an id in JSON."""
 MAX_DEPTH: Final = 100
-"""Of JSON that is handed on; what is written nests a little deeper."""
+"""Maximum nesting depth of JSON that is passed on. The response nests a little deeper."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a request may hold."""
+    """The limits of a model's requests.
+
+    Attributes:
+        vocabulary_size: Ids are below this.
+        max_model_len: Maximum number of ids, logprob entries and prompt positions.
+        max_logprobs: Maximum number of candidates besides the sampled token; -1 for no limit.
+        max_sequences: Maximum number of choices per response and responses per request.
+    """
 
     vocabulary_size: int
-    """Ids are below this."""
     max_model_len: int
-    """Ids, logprob entries and prompt positions are no more than this."""
     max_logprobs: int
-    """Candidates are no more than this and the sampled token; -1 for any number."""
     max_sequences: int
-    """Choices of a response, and responses of a request, are no more than this."""
 
 
 def check_count(path: str, count: int, limits: Limits) -> None:
     """Refuse more sequences than are accepted.
 
     Raises:
-        BadRequest: Names the bound.
+        BadRequest: There are more. The message names the limit.
     """
     if count > limits.max_sequences:
         raise BadRequest(
@@ -75,16 +78,19 @@ def check_count(path: str, count: int, limits: Limits) -> None:
 
 
 def check_streamed(path: str, chunks: int, choices: int) -> None:
-    """Refuse more generate chunks than are answered at once, or more choices than share a state.
+    """Refuse more generate chunks than one request may have, or more choices than may share a state.
 
     Raises:
-        BadRequest: Names the bound.
+        BadRequest: There are more. The message names the limit.
     """
     if chunks > MAX_CHUNKS:
-        raise BadRequest(f"{path}: {chunks} chunks; {MAX_CHUNKS} are accepted at once", param=path)
+        raise BadRequest(
+            f"{path} count ({chunks}) exceeds the maximum of one request ({MAX_CHUNKS})", param=path
+        )
     if choices > MAX_STREAMED_CHOICES:
         raise BadRequest(
-            f"{path}: more than {MAX_STREAMED_CHOICES} choices share a stream_state; give each its own",
+            f"{path}: {choices} choices exceed the maximum that share a stream_state ({MAX_STREAMED_CHOICES}); "
+            "stream each choice with its own stream_state",
             param=path,
         )
 
@@ -93,7 +99,7 @@ def check_length(path: str, length: int, limits: Limits) -> None:
     """Refuse more tokens than a sequence may have.
 
     Raises:
-        BadRequest: Names the bound.
+        BadRequest: There are more. The message names the limit.
     """
     if length > limits.max_model_len:
         raise BadRequest(
@@ -102,15 +108,15 @@ def check_length(path: str, length: int, limits: Limits) -> None:
 
 
 def check_response(path: str, response: GenerateResponse, limits: Limits) -> None:
-    """Refuse a generate response that is empty, too large, or of another vocabulary.
+    """Refuse a generate response that is empty, too large, or from another model.
 
     Args:
-        path: Where it is in the request.
+        path: Path of the generate response in the request, for errors.
         response: The generate response.
-        limits: The bounds.
+        limits: The model's limits.
 
     Raises:
-        BadRequest: Names the field and the bound.
+        BadRequest: The message names the field and the limit.
     """
     check_count(f"{path}.choices", len(response.choices), limits)
     for place, choice in enumerate(response.choices):
@@ -127,37 +133,37 @@ def check_response(path: str, response: GenerateResponse, limits: Limits) -> Non
                 raise out_of_vocabulary(f"{path}.prompt_logprobs.{place}", highest, limits.vocabulary_size)
     check_prompt_token_ids(f"{path}.prompt_token_ids", response.prompt_token_ids, limits)
     for name in ("kv_transfer_params", "ec_transfer_params", "metrics", "prompt_logprobs"):
-        _check_carried(f"{path}.{name}", getattr(response, name))
+        _check_passed_on(f"{path}.{name}", getattr(response, name))
 
 
 def check_chunk(path: str, chunk: GenerateChunk, limits: Limits) -> None:
-    """Refuse a generate chunk that is too large, of several choices, or of another vocabulary.
+    """Refuse a generate chunk that has several choices, is too large, or is from another model.
 
     Args:
-        path: Where it is in the request.
+        path: Path of the generate chunk in the request, for errors.
         chunk: The generate chunk.
-        limits: The bounds.
+        limits: The model's limits.
 
     Raises:
-        BadRequest: Names the field and the bound.
+        BadRequest: The message names the field and the limit.
     """
     if len(chunk.choices) > 1:
         raise BadRequest(
-            f"a chunk is of one choice, not of {len(chunk.choices)}; send them as several chunks",
+            f"{path} has {len(chunk.choices)} choices; send one choice per chunk",
             param=f"{path}.choices",
         )
     for choice in chunk.choices:
         _check_choice(f"{path}.choices.0", choice, limits)
     check_prompt_token_ids(f"{path}.prompt_token_ids", chunk.prompt_token_ids, limits)
     for name in ("kv_transfer_params", "ec_transfer_params", "metrics", "usage"):
-        _check_carried(f"{path}.{name}", getattr(chunk, name))
+        _check_passed_on(f"{path}.{name}", getattr(chunk, name))
 
 
 def check_prompt_token_ids(path: str, token_ids: Sequence[int] | None, limits: Limits) -> None:
-    """Refuse a prompt that is too long or of another vocabulary.
+    """Refuse a prompt that is too long or from another model.
 
     Raises:
-        BadRequest: Names the bound or the id.
+        BadRequest: The message names the limit or the id.
     """
     if token_ids:
         check_length(path, len(token_ids), limits)
@@ -165,10 +171,10 @@ def check_prompt_token_ids(path: str, token_ids: Sequence[int] | None, limits: L
 
 
 def check_repeated(path: str, response: GenerateResponse, *, return_token_ids: bool) -> None:
-    """Refuse a prompt that is small once, but not in each choice of a completion.
+    """Refuse a prompt that is too large when it is repeated in each choice of a text completion.
 
     Raises:
-        BadRequest: Says how much is accepted.
+        BadRequest: The message names the limit.
     """
     choices = len(response.choices)
     if choices < 2:
@@ -178,42 +184,44 @@ def check_repeated(path: str, response: GenerateResponse, *, return_token_ids: b
         once += len(orjson.dumps(response.prompt_logprobs))
     if once * choices > MAX_REPEATED:
         raise BadRequest(
-            f"{path}: prompt_token_ids and prompt_logprobs are in each choice, {once} bytes in {choices} "
-            f"choices; {MAX_REPEATED} in all are accepted",
+            f"{path}: prompt_token_ids and prompt_logprobs are repeated in each of {choices} choices; "
+            f"{once} bytes each exceed the maximum of {MAX_REPEATED} in all",
             param=f"{path}.choices",
         )
 
 
 def check_client_request(path: str, client: ClientRequest) -> None:
-    """Refuse more stop strings than are searched for.
+    """Refuse too many stop strings.
 
     Raises:
-        BadRequest: Says how many are accepted.
+        BadRequest: The message names the limit.
     """
     if len(client.stop) > MAX_STOP_STRINGS:
         raise BadRequest(
-            f"{path}.stop count ({len(client.stop)}) exceeds {MAX_STOP_STRINGS}", param=f"{path}.stop"
+            f"{path}.stop count ({len(client.stop)}) exceeds the maximum ({MAX_STOP_STRINGS})",
+            param=f"{path}.stop",
         )
 
 
 def check_stop_strings(path: str, client: ClientRequest) -> None:
-    """Refuse stop strings that are too long to be waited for.
+    """Refuse stop strings that are too long for a stream.
 
     Raises:
-        BadRequest: Says how long they may be.
+        BadRequest: The message names the limit.
     """
-    if max(map(len, client.stop), default=0) > MAX_STOP_STRING:
+    longest = max(map(len, client.stop), default=0)
+    if longest > MAX_STOP_STRING:
         raise BadRequest(
-            f"a stop string is longer than {MAX_STOP_STRING} characters, which a stream can't wait for",
+            f"stop strings in streams may have at most {MAX_STOP_STRING} characters, got {longest}",
             param=f"{path}.stop",
         )
 
 
 def out_of_vocabulary(path: str, token_id: int, size: int) -> BadRequest:
-    """The error for an id that the model can't emit: the response is of another model."""
+    """Return the error for an id that the model can't emit: another model generated the response."""
     return BadRequest(
-        f"{path}: token id {token_id} is outside the vocabulary (0 to {size - 1}); the tokenizer layer is "
-        "not of the model that generated this, or was built without its config.json",
+        f"{path}: token id {token_id} is outside the vocabulary (0 to {size - 1}); the tokenizer layer is for "
+        "another model, or was built without the model's config.json",
         param=path,
     )
 
@@ -222,8 +230,8 @@ def _check_choice(path: str, choice: GenerateChoice, limits: Limits) -> None:
     if choice.token_ids:
         check_length(f"{path}.token_ids", len(choice.token_ids), limits)
         _check_ids(f"{path}.token_ids", choice.token_ids, limits)
-    _check_carried(f"{path}.routed_experts", choice.routed_experts)
-    _check_carried(f"{path}.weight_versions", choice.weight_versions)
+    _check_passed_on(f"{path}.routed_experts", choice.routed_experts)
+    _check_passed_on(f"{path}.weight_versions", choice.weight_versions)
     if choice.logprobs is None or choice.logprobs.content is None:
         return
     check_length(f"{path}.logprobs.content", len(choice.logprobs.content), limits)
@@ -243,8 +251,8 @@ def _check_ids(path: str, token_ids: Sequence[int], limits: Limits) -> None:
         raise out_of_vocabulary(f"{path}.{token_ids.index(highest)}", highest, limits.vocabulary_size)
 
 
-def _check_carried(path: str, value: Json) -> None:
-    """Refuse JSON that can be read but not be written again."""
+def _check_passed_on(path: str, value: Json) -> None:
+    """Refuse JSON that was read but can't be written."""
     if value is None:
         return
     level = [value]
@@ -256,8 +264,8 @@ def _check_carried(path: str, value: Json) -> None:
             elif isinstance(item, list):
                 inner += item
             elif isinstance(item, int) and not -(2**63) <= item < 2**64:
-                raise BadRequest(f"{path}: an integer of more than 64 bits", param=path)
+                raise BadRequest(f"{path}: integers must fit in 64 bits", param=path)
         if not inner:
             return
         level = inner
-    raise BadRequest(f"{path}: nested deeper than {MAX_DEPTH}", param=path)
+    raise BadRequest(f"{path}: nested deeper than the maximum ({MAX_DEPTH} levels)", param=path)

@@ -1,7 +1,7 @@
-"""JSON → wire models, in one pass over the bytes.
+"""Read JSON into wire models.
 
-pydantic says what is right and what is wrong. Before it looks, msgspec parses: plain values everywhere but
-where a model holds logprob entries, which become structs at once and never are thousands of dicts.
+msgspec parses the bytes and pydantic checks the values. msgspec turns logprob entries into structs right
+away, so that they never become thousands of dicts; everything else it parses into plain values.
 """
 
 from __future__ import annotations
@@ -18,68 +18,75 @@ from pydantic import ValidationError
 from derender.errors import InvalidRequest
 
 from .base import WireModel
-from .generate import LogprobEntry
-from .json_errors import JSON_ERRORS, reason_of
+from .json_errors import JSON_ERRORS, describe_json_error
+from .logprobs import LogprobEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = ["read", "read_either"]
 
-_SHOWN_ERRORS: Final = 5
+_MAX_SHOWN_ERRORS: Final = 5
 _FAULTS: Final = frozenset({"assertion_error", "value_error"})
-"""What pydantic makes of errors of validators, which have none of these for clients."""
+"""Types of pydantic errors that mean a fault in a validator. Validators report clients' errors otherwise."""
 _UNION_BRANCHES: Final = frozenset({"int", "constrained-int", "str"})
-"""What pydantic adds to a field's place to tell the types it may have apart."""
+"""Names that pydantic adds to a field's path to tell the branches of a union apart."""
 
-_MOST_MODELS: Final = 1 << 18
-"""Wire models in a body, logprob entries not counted. Each takes a kilobyte."""
-_BYTES_OF_MODEL: Final = 3
-"""At least, of JSON: `{},`."""
-_MOST_OPENED: Final = 1 << 18
-"""Objects and arrays that any body may have. A larger one has one in 16 bytes: no logprobs need more."""
-_BYTES_FOR_OPENED: Final = 16
+_MAX_MODELS: Final = 1 << 18
+"""Maximum number of wire models in a body, without logprob entries. Each takes a kilobyte."""
+_MIN_MODEL_BYTES: Final = 3
+"""Length of the shortest model in JSON: `{},`."""
+_MAX_CONTAINERS: Final = 1 << 18
+"""Maximum number of objects and arrays in a body."""
+_BYTES_PER_CONTAINER: Final = 16
+"""A large body may have one object or array per so many bytes instead. Logprobs need no more."""
 _UNCOUNTED: Final = 2 * 1024 * 1024
-"""Bytes of a body that may hold what it likes: it becomes no more than a hundred megabytes."""
+"""Objects and arrays are not counted in bodies up to this size. They take at most a hundred megabytes."""
 
 ModelT = TypeVar("ModelT", bound=WireModel)
 OtherT = TypeVar("OtherT", bound=WireModel)
 
 
 def read(model: type[ModelT], body: bytes) -> ModelT:
-    """Parse and check a body.
+    """Read a body.
 
     Args:
-        model: What it must be.
+        model: The model of the body.
         body: JSON.
 
     Raises:
-        InvalidRequest: It is no JSON, or a field is missing or of another type; names the field, not its value.
+        InvalidRequest: The body is not JSON, or a field is missing or has the wrong type. The message names the
+            field, not its value.
     """
-    return _validated(model, _parsed((model,), body))
+    return _validate(model, _parse((model,), body))
 
 
 def read_either(complete: type[ModelT], streamed: type[OtherT], body: bytes) -> ModelT | OtherT:
-    """Parse and check a body that is one of two things, as its `stream` says.
+    """Read a body that is one of two models, depending on its `stream`.
 
     Args:
-        complete: What it must be where `stream` is not true.
-        streamed: What it must be where it is.
+        complete: The model if `stream` is not true.
+        streamed: The model if `stream` is true.
         body: JSON.
 
     Raises:
         InvalidRequest: As for `read`.
     """
-    parsed = _parsed((complete, streamed), body)
+    parsed = _parse((complete, streamed), body)
     if isinstance(parsed, _Shape) and getattr(parsed, "stream", None) is True:
-        return _validated(streamed, parsed)
-    return _validated(complete, parsed)
+        return _validate(streamed, parsed)
+    return _validate(complete, parsed)
 
 
-def _parsed(models: tuple[type[WireModel], ...], body: bytes) -> Any:
+def _parse(models: tuple[type[WireModel], ...], body: bytes) -> Any:
     decoder = _decoder(models)
-    if len(body) > _UNCOUNTED and _opened(body) > max(_MOST_OPENED, len(body) // _BYTES_FOR_OPENED):
-        raise InvalidRequest("the body holds more objects and arrays than a request needs", param="body")
+    if len(body) > _UNCOUNTED:
+        containers, allowed = _count_containers(body), max(_MAX_CONTAINERS, len(body) // _BYTES_PER_CONTAINER)
+        if containers > allowed:
+            raise InvalidRequest(
+                f"the body has {containers} objects and arrays, more than a request needs ({allowed})",
+                param="body",
+            )
     try:
         parsed = decoder.decode(body)
     except msgspec.ValidationError as error:
@@ -87,28 +94,28 @@ def _parsed(models: tuple[type[WireModel], ...], body: bytes) -> Any:
         field = path.rstrip("`").replace("[", ".").replace("]", "").removeprefix(".") or "body"
         raise InvalidRequest(f"{field}: {reason}", param=field) from None
     except JSON_ERRORS as error:
-        raise InvalidRequest(f"the body is not JSON: {reason_of(error)}", param="body") from None
-    if len(body) > _MOST_MODELS * _BYTES_OF_MODEL and _models_in(parsed) > _MOST_MODELS:
+        raise InvalidRequest(f"the body is not JSON: {describe_json_error(error)}", param="body") from None
+    if len(body) > _MAX_MODELS * _MIN_MODEL_BYTES and _count_models(parsed) > _MAX_MODELS:
         raise InvalidRequest(
-            f"the body holds more than {_MOST_MODELS} responses, choices and the like; send several requests",
+            f"the body has more than {_MAX_MODELS} responses, choices and other objects; send several requests",
             param="body",
         )
     return parsed
 
 
-def _opened(body: bytes) -> int:
+def _count_containers(body: bytes) -> int:
     return body.count(b"{") + body.count(b"[")
 
 
-def _validated(model: type[ModelT], parsed: Any) -> ModelT:
+def _validate(model: type[ModelT], parsed: Any) -> ModelT:
     try:
-        return model.model_validate(_plain(parsed))
+        return model.model_validate(_to_plain(parsed))
     except ValidationError as error:
         raise _invalid_request(error) from None
 
 
 class _Shape(msgspec.Struct):
-    """A wire model that holds logprob entries somewhere below, as msgspec parses it."""
+    """Base of the structs that msgspec parses wire models into if they contain logprob entries."""
 
 
 @cache
@@ -117,7 +124,7 @@ def _decoder(models: tuple[type[WireModel], ...]) -> msgspec.json.Decoder[Any]:
 
 
 def _model_shape(*models: type[WireModel]) -> Any:
-    """What msgspec is to parse for a wire model, or for one of several: any field of them."""
+    """Return the type that msgspec parses a wire model into. For several models it has the fields of all."""
     fields = {name: _shape(field.annotation) for each in models for name, field in each.model_fields.items()}
     if all(shape in (Any, NoneType) for shape in fields.values()):
         return Any
@@ -126,7 +133,7 @@ def _model_shape(*models: type[WireModel]) -> Any:
 
 
 def _shape(annotation: Any) -> Any:
-    """The type that msgspec is to parse for a pydantic annotation: Any, but for the way to logprob entries."""
+    """Return the type that msgspec parses a field into: Any, unless it contains logprob entries."""
     if annotation in (LogprobEntry, NoneType):
         return annotation
     if isinstance(annotation, type) and issubclass(annotation, WireModel):
@@ -142,41 +149,41 @@ def _shape(annotation: Any) -> Any:
     return reduce(or_, shapes) if origin in (Union, UnionType) else Any
 
 
-def _models_in(value: Any) -> int:
-    """How many shapes a value holds, itself counted."""
+def _count_models(value: Any) -> int:
+    """Count the shapes in a value, with itself."""
     if isinstance(value, _Shape):
-        return 1 + sum(_models_in(getattr(value, name)) for name in value.__struct_fields__)
+        return 1 + sum(_count_models(getattr(value, name)) for name in value.__struct_fields__)
     if isinstance(value, list) and value and isinstance(value[0], _Shape):
-        return sum(map(_models_in, value))
+        return sum(map(_count_models, value))
     return 0
 
 
-def _plain(value: Any) -> Any:
-    """What pydantic checks: dicts for shapes, without the fields that were not sent."""
+def _to_plain(value: Any) -> Any:
+    """Turn shapes into dicts for pydantic, without the fields that were not sent."""
     if isinstance(value, _Shape):
         items = ((name, getattr(value, name)) for name in value.__struct_fields__)
-        return {name: _plain(item) for name, item in items if item is not UNSET}
+        return {name: _to_plain(item) for name, item in items if item is not UNSET}
     if isinstance(value, list) and value and isinstance(value[0], _Shape):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     return value
 
 
 def _invalid_request(error: ValidationError) -> InvalidRequest:
-    """Name the fields that failed validation, without their values."""
+    """Return the error that names the fields that failed validation, without their values."""
     problems = []
     for problem in error.errors(include_url=False, include_input=False):
         if problem["type"] in _FAULTS:
             raise problem["ctx"]["error"]
-        field = _place(problem["loc"])
+        field = _field_path(problem["loc"])
         problems.append((field or "body", problem["msg"]))
-    message = "; ".join(f"{field}: {text}" for field, text in problems[:_SHOWN_ERRORS])
-    if len(problems) > _SHOWN_ERRORS:
-        message += f"; and {len(problems) - _SHOWN_ERRORS} more"
+    message = "; ".join(f"{field}: {text}" for field, text in problems[:_MAX_SHOWN_ERRORS])
+    if len(problems) > _MAX_SHOWN_ERRORS:
+        message += f"; and {len(problems) - _MAX_SHOWN_ERRORS} more"
     return InvalidRequest(message, param=problems[0][0])
 
 
-def _place(parts: Iterable[int | str]) -> str:
-    """The way to a field, without the keys that a client chose: those of prompt logprobs."""
+def _field_path(parts: Iterable[int | str]) -> str:
+    """Return the path of a field, without the keys of prompt logprobs, which the client chose."""
     shown: list[str] = []
     for part in parts:
         if part in _UNION_BRANCHES:

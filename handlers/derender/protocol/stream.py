@@ -1,4 +1,4 @@
-"""The derender requests of streams, and what they are answered with (protocol/README.md, "Requests")."""
+"""Streamed derender requests and their responses (README.md, "Streams")."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pydantic import ConfigDict, Field, NonNegativeInt, model_validator
 from pydantic_core import PydanticCustomError
 
 from .base import TokenCount, WireModel
-from .derender import ChatRequest, ClientRequest, CompletionRequest
+from .client import ChatRequest, ClientRequest, CompletionRequest
 from .generate import GenerateChunk
-from .openai import ChatCompletionChunk, TextCompletionChunk
+from .openai.chat import ChatCompletionChunk
+from .openai.completions import TextCompletionChunk
 
 __all__ = [
     "ChatChunk",
@@ -25,17 +26,17 @@ __all__ = [
 
 
 class StreamState(WireModel):
-    """Where derendering a stream is. Opaque: send it back as it came."""
+    """The state of a stream. It is opaque: send it back unchanged."""
 
-    version: int = Field(description="The form of `data`. A state of another version is refused.")
+    version: int = Field(description="Version of `data`. States of other versions are refused.")
     data: str = Field(description="The state.")
     signature: str | None = Field(
-        default=None, description="Authenticates the state, where `DERENDER_STATE_KEY` is set."
+        default=None, description="Authenticates the state, if `DERENDER_STATE_KEY` is set."
     )
 
 
 class StreamRequest(WireModel):
-    """What streamed requests have in common: some more of a generation, to become chunks of a stream."""
+    """The next generate chunks of a generation, to become chunks of a client's stream."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -46,36 +47,38 @@ class StreamRequest(WireModel):
         }
     )
 
-    stream: Literal[True] = Field(description="`true`: some more of a generation.")
-    model: str | None = Field(default=None, description="Name of the model; the default one if not given.")
+    stream: Literal[True] = Field(description="`true` for a streamed generation.")
+    model: str | None = Field(
+        default=None, description="Name of the model. The default model is used if there is none."
+    )
     generate_chunk: GenerateChunk | None = Field(
-        default=None, description="One event of the generate server's stream; the answer is `{chunk, …}`."
+        default=None, description="One event of the generate server's stream. The response is `{chunk, …}`."
     )
     generate_chunks: list[GenerateChunk] | None = Field(
         default=None,
         min_length=1,
-        description="Or several in a row; the answer is `{chunks, …}`, as if they had been sent one by one.",
+        description="Several events, in order. The response is `{chunks, …}`, as if they had been sent singly.",
     )
     stream_state: StreamState | None = Field(
-        default=None, description="Null first, then what the last answer returned."
+        default=None, description="Null at first, then the `stream_state` of the last response."
     )
     prompt_tokens: TokenCount | None = Field(
-        default=None, description="Length of the prompt in tokens, for a `usage` that a chunk has."
+        default=None, description="Length of the prompt in tokens, for chunks with `usage`."
     )
     prompt_token_ids: list[NonNegativeInt] | None = Field(
         default=None,
-        description="Ids of the prompt or its last few: decoding continues the prompt. Read with the first "
-        "chunk; later ones may repeat them.",
+        description="Ids of the prompt or the last few of them. Decoding continues the prompt. They are read "
+        "with the first chunk; later requests may repeat them.",
     )
 
     @property
     def client(self) -> ClientRequest | None:
-        """The request that the client sent."""
+        """The client's request."""
         return None
 
     @property
     def chunks(self) -> list[GenerateChunk]:
-        """What was generated."""
+        """The generate chunks."""
         return [self.generate_chunk] if self.generate_chunk else self.generate_chunks or []
 
     @model_validator(mode="after")
@@ -86,56 +89,57 @@ class StreamRequest(WireModel):
 
 
 class ChatStreamRequest(StreamRequest):
-    """Some more of a generation, to become chunks of a streamed chat completion."""
+    """The next generate chunks of a generation, to become chunks of a chat completion."""
 
     chat_request: ChatRequest | None = Field(
         default=None,
-        description="The request that the client sent, the same with each chunk. Needed where a tool-call or "
-        "reasoning parser is configured.",
+        description="The request that the client sent, the same in all requests of the stream. Required if a "
+        "tool-call or reasoning parser is configured.",
     )
 
     @property
     def client(self) -> ChatRequest | None:
-        """The request that the client sent."""
+        """The client's request."""
         return self.chat_request
 
 
 class CompletionStreamRequest(StreamRequest):
-    """Some more of a generation, to become chunks of a streamed text completion."""
+    """The next generate chunks of a generation, to become chunks of a text completion."""
 
     completion_request: CompletionRequest | None = Field(
-        default=None, description="The request that the client sent, the same with each chunk."
+        default=None,
+        description="The request that the client sent, the same in all requests of the stream.",
     )
 
     @property
     def client(self) -> CompletionRequest | None:
-        """The request that the client sent."""
+        """The client's request."""
         return self.completion_request
 
 
 class ChatChunk(WireModel):
-    """Answer of `POST /v1/chat/completions/derender` to one generate chunk."""
+    """The response of `POST /v1/chat/completions/derender` to one generate chunk."""
 
-    chunk: ChatCompletionChunk = Field(description="What it adds to the answer.")
-    stream_state: StreamState = Field(description="To be sent with the next one.")
+    chunk: ChatCompletionChunk = Field(description="The chunk for the client.")
+    stream_state: StreamState = Field(description="The state to send with the next generate chunk.")
 
 
 class ChatChunks(WireModel):
-    """Answer of `POST /v1/chat/completions/derender` to several generate chunks."""
+    """The response of `POST /v1/chat/completions/derender` to several generate chunks."""
 
-    chunks: list[ChatCompletionChunk] = Field(description="What each of them adds to the answer.")
-    stream_state: StreamState = Field(description="To be sent with the next ones.")
+    chunks: list[ChatCompletionChunk] = Field(description="The chunks for the client, one per generate chunk.")
+    stream_state: StreamState = Field(description="The state to send with the next generate chunks.")
 
 
 class CompletionChunk(WireModel):
-    """Answer of `POST /v1/completions/derender` to one generate chunk."""
+    """The response of `POST /v1/completions/derender` to one generate chunk."""
 
-    chunk: TextCompletionChunk = Field(description="What it adds to the answer.")
-    stream_state: StreamState = Field(description="To be sent with the next one.")
+    chunk: TextCompletionChunk = Field(description="The chunk for the client.")
+    stream_state: StreamState = Field(description="The state to send with the next generate chunk.")
 
 
 class CompletionChunks(WireModel):
-    """Answer of `POST /v1/completions/derender` to several generate chunks."""
+    """The response of `POST /v1/completions/derender` to several generate chunks."""
 
-    chunks: list[TextCompletionChunk] = Field(description="What each of them adds to the answer.")
-    stream_state: StreamState = Field(description="To be sent with the next ones.")
+    chunks: list[TextCompletionChunk] = Field(description="The chunks for the client, one per generate chunk.")
+    stream_state: StreamState = Field(description="The state to send with the next generate chunks.")

@@ -1,4 +1,4 @@
-"""Responses → JSON."""
+"""Write responses as JSON."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ __all__ = ["dumps"]
 
 
 def dumps(content: object) -> bytes:
-    """A response as JSON. Models are written from their fields as they are; logprobs are JSON already."""
+    """Return a response as JSON. Models are written from their fields; logprobs are JSON already."""
     return orjson.dumps(content, default=vars)

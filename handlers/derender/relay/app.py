@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from derender.http.app import create_app
 from derender.http.operation import REQUEST_ERRORS, Operation
-from derender.protocol.openai import ErrorResponse
+from derender.protocol.openai.errors import ErrorResponse
 
 from .endpoints import RELAY_ENDPOINTS
 from .routes import Routes

@@ -14,7 +14,8 @@ from derender.endpoints import CHAT, COMPLETIONS
 from derender.errors import BadRequest
 from derender.protocol.generate import GenerateResponse
 from derender.protocol.limits import check_client_request
-from derender.protocol.openai import ChatCompletion, TextCompletion
+from derender.protocol.openai.chat import ChatCompletion
+from derender.protocol.openai.completions import TextCompletion
 
 from .requests import (
     ChatRelayRequest,

@@ -9,7 +9,8 @@ import orjson
 
 from derender.errors import BadGateway, DerenderError, UpstreamFailed
 from derender.protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
-from derender.protocol.openai import ChatCompletionChunk, TextCompletionChunk, Usage
+from derender.protocol.openai.chat import ChatCompletionChunk
+from derender.protocol.openai.completions import TextCompletionChunk
 from derender.protocol.reading import read
 from derender.streaming.checks import CheckedChunk, check_order, read_chunk
 from derender.telemetry.answer_facts import count_candidates, find_outcomes
@@ -20,7 +21,8 @@ from .upstream.errors import refusal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from derender.protocol.derender import ClientRequest
+    from derender.protocol.client import ClientRequest
+    from derender.protocol.openai.usage import Usage
     from derender.streaming.generation import Generation
     from derender.telemetry.tally import Outcome
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, NonNegativeInt, StringConstraints
 
 from derender.protocol.base import WireModel
-from derender.protocol.derender import ChatRequest, CompletionRequest
+from derender.protocol.client import ChatRequest, CompletionRequest
 from derender.protocol.generate import MAX_REQUEST_ID
 
 __all__ = [

@@ -12,7 +12,9 @@ from anyio import current_time, move_on_after
 
 from derender.errors import DerenderError, UpstreamLost
 from derender.http.sse import DONE, encode_event
-from derender.protocol.openai import ChatCompletionChunk, TextCompletionChunk, Usage
+from derender.protocol.openai.chat import ChatCompletionChunk
+from derender.protocol.openai.completions import TextCompletionChunk
+from derender.protocol.openai.usage import Usage
 from derender.telemetry.faults import log_unexpected
 from derender.telemetry.observation import AnswerFacts
 from derender.telemetry.request_ids import harmless_or_none
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from anyio import CancelScope
 
-    from derender.protocol.derender import ClientRequest as DerenderedRequest
+    from derender.protocol.client import ClientRequest as DerenderedRequest
     from derender.streaming.generation import Generation
 
     from .generate_requests import PreparedRequest

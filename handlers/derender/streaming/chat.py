@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from derender.answers.message import NewCall, read_chat_options
-from derender.protocol.derender import ChatRequest
+from derender.protocol.client import ChatRequest
 from derender.protocol.limits import check_stop_strings
-from derender.protocol.openai import (
+from derender.protocol.openai.chat import (
     CallBegin,
     CallDelta,
     CallingDelta,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
-from derender.protocol.derender import CompletionRequest
+from derender.protocol.client import CompletionRequest
 from derender.protocol.limits import check_client_request, check_stop_strings
-from derender.protocol.openai import CompletionChunkChoice, TextCompletionChunk
+from derender.protocol.openai.completions import CompletionChunkChoice, TextCompletionChunk
 
 from .generation import Generation
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from derender.answers.choices import output_decoder
 from derender.answers.message import PLAIN_TEXT
 from derender.logprobs.entries import Entries
-from derender.protocol.openai import Usage
+from derender.protocol.openai.usage import Usage
 
 from .state import ChoiceState, GenerationState
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from derender.models.model import ServedModel
     from derender.parsing import Parser
     from derender.protocol.base import WireModel
-    from derender.protocol.derender import ClientRequest
+    from derender.protocol.client import ClientRequest
     from derender.protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
 
     from .checks import CheckedChunk

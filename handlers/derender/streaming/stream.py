@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from derender.protocol.base import WireModel
-    from derender.protocol.derender import ClientRequest
+    from derender.protocol.client import ClientRequest
     from derender.protocol.stream import StreamRequest, StreamState
 
     from .generation import Generation

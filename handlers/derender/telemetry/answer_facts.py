@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
-from derender.protocol.openai import CallingMessage, ChatCompletion, ChatCompletionChunk, TextCompletion
+from derender.protocol.complete import ChatDerenderRequest, CompletionDerenderRequest
+from derender.protocol.openai.chat import CallingMessage, ChatCompletion, ChatCompletionChunk
+from derender.protocol.openai.completions import TextCompletion
 from derender.protocol.stream import StreamRequest
 from derender.streaming import Derendered
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from derender.endpoints import Answer
     from derender.models.model import ServedModel
     from derender.protocol.generate import ChunkChoice, GenerateChoice, GenerateResponse
-    from derender.protocol.openai import ChatChoice, TextCompletionChunk, Usage
+    from derender.protocol.openai.chat import ChatChoice
+    from derender.protocol.openai.completions import TextCompletionChunk
+    from derender.protocol.openai.usage import Usage
     from derender.streaming.state import ChoiceState
 
     from .tally import Outcome

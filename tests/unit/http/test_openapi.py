@@ -11,8 +11,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from derender.protocol.base import WireModel
-from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
-from derender.protocol.generate import LogprobEntry
+from derender.protocol.complete import ChatDerenderRequest, CompletionDerenderRequest
+from derender.protocol.logprobs import LogprobEntry
 from derender.protocol.reading import read_either
 from derender.protocol.stream import ChatStreamRequest, CompletionStreamRequest
 from tests.support.api_client import CHAT, COMPLETIONS, generated

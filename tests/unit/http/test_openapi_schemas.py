@@ -10,7 +10,7 @@ from jsonschema_rs import validator_for
 
 from derender.errors import InvalidRequest
 from derender.models.model import Models
-from derender.protocol.derender import ChatDerenderRequest, CompletionDerenderRequest
+from derender.protocol.complete import ChatDerenderRequest, CompletionDerenderRequest
 from derender.protocol.reading import read, read_either
 from derender.protocol.stream import ChatStreamRequest, CompletionStreamRequest
 from derender.relay import RelaySettings, Upstream

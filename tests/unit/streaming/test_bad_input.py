@@ -250,8 +250,8 @@ def _model() -> ServedModel:
 @both
 def test_a_request_has_so_many_chunks_at_most_and_a_state_so_many_choices(tiny: ServedModel, path: str) -> None:
     for chunks, words in (
-        ([USAGE_ONLY] * 16_385, "16384 are accepted at once"),
-        ([chunk([], index=index) for index in range(1_025)], "more than 1024 choices"),
+        ([USAGE_ONLY] * 16_385, "exceeds the maximum of one request (16384)"),
+        ([chunk([], index=index) for index in range(1_025)], "1025 choices exceed the maximum"),
     ):
         status, message = Local(tiny).post(path, {"stream": True, "generate_chunks": chunks})
         assert status == 400

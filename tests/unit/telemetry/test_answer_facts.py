@@ -10,7 +10,7 @@ import pytest
 
 from derender.endpoints import CHAT, COMPLETIONS, Answer, answer
 from derender.models.layer import load_models
-from derender.protocol.openai import TextCompletionChunk
+from derender.protocol.openai.completions import TextCompletionChunk
 from derender.settings import Settings
 from derender.telemetry.answer_facts import describe_answer, find_outcomes
 from derender.telemetry.observation import AnswerFacts

@@ -8,9 +8,10 @@ import msgspec
 
 from derender.batch.errors import LineError
 from derender.endpoints import answer_request
-from derender.protocol.derender import ChatDerenderRequest
+from derender.protocol.complete import ChatDerenderRequest
 from derender.protocol.envelope import error_response
-from derender.protocol.openai import ChatCompletion, TextCompletion
+from derender.protocol.openai.chat import ChatCompletion
+from derender.protocol.openai.completions import TextCompletion
 from derender.protocol.reading import read
 from derender.protocol.writing import dumps
 from derender.telemetry.answer_facts import count_tokens

@@ -14,7 +14,7 @@ from derender.batch.stores.store import TooLarge
 from derender.endpoints import ENDPOINTS
 from derender.errors import InvalidRequest, RequestTooLarge
 from derender.protocol.gunzip import gunzip
-from derender.protocol.json_errors import JSON_ERRORS, reason_of
+from derender.protocol.json_errors import JSON_ERRORS, describe_json_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -132,7 +132,8 @@ def _line_errors(custom_id: str | None) -> Iterator[None]:
     except msgspec.ValidationError:
         raise LineError("invalid_json_line", "the line is not a JSON object", custom_id) from None
     except JSON_ERRORS as error:
-        raise LineError("invalid_json_line", f"the line is not JSON: {reason_of(error)}", custom_id) from None
+        reason = describe_json_error(error)
+        raise LineError("invalid_json_line", f"the line is not JSON: {reason}", custom_id) from None
 
 
 def _read_string(value: Raw) -> str | None:
