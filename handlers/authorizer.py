@@ -1,8 +1,8 @@
-"""Whether a caller's API key is known: a Lambda authorizer, since HTTP APIs have no keys of their own.
+"""The authorizer function: checks API keys, which HTTP APIs don't have of their own.
 
-A key is sent as OpenAI's clients send theirs, `Authorization: Bearer KEY`. API Gateway itself refuses requests
-without that header, and asks again for the same one only after five minutes. Only digests of keys are known
-here, and nothing of a request is logged.
+Clients send a key as OpenAI's clients do, `Authorization: Bearer KEY`. API Gateway itself refuses requests
+without this header, and keeps an answer for five minutes. The function knows only digests of keys, and logs
+nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["handler"]
 
 DIGESTS: Final = [each.strip() for each in os.environ.get("API_KEY_DIGESTS", "").split(",") if each.strip()]
-"""SHA-256 of each key, in hexadecimal. Keys are random and long, so that a plain hash hides them."""
-NAMED_BY: Final = 8
+"""SHA-256 of each key, in hexadecimal. Keys are random and long, so a plain hash hides them."""
+NAME_LENGTH: Final = 8
 """Digits of a digest that name its key, in answers and access logs."""
 
 
@@ -27,15 +27,15 @@ def handler(event: Mapping[str, Any], _: object) -> dict[str, Any]:
     """Answer an event of API Gateway.
 
     Args:
-        event: A request: of an HTTP API (payload format 2.0), or of a REST API, which names no version.
+        event: A request to an HTTP API (payload format 2.0) or to a REST API, whose events have no version.
 
     Returns:
-        To an HTTP API a simple response, to a REST API a policy. Both name the key, where it is known.
+        A simple response for an HTTP API, a policy for a REST API. Both name a known key.
     """
-    name = name_of(bearer_token(event.get("headers") or {}))
+    name = find_name(read_bearer_token(event.get("headers") or {}))
     if event.get("version") == "2.0":
         return {"isAuthorized": True, "context": {"key": name}} if name else {"isAuthorized": False}
-    # The answer is kept, and used for other methods and paths too. So it is about the whole stage.
+    # API Gateway reuses the answer for other methods and paths, so it covers the whole stage.
     api, stage, *_rest = event["methodArn"].split("/")
     statement = {
         "Action": "execute-api:Invoke",
@@ -49,8 +49,8 @@ def handler(event: Mapping[str, Any], _: object) -> dict[str, Any]:
     }
 
 
-def bearer_token(headers: Mapping[str, str]) -> str | None:
-    """What is sent in the Authorization header, if that is a bearer token."""
+def read_bearer_token(headers: Mapping[str, str]) -> str | None:
+    """Return the token of the Authorization header, if it is a bearer token."""
     for header, value in headers.items():
         if header.lower() == "authorization":
             scheme, _, token = value.strip().partition(" ")
@@ -58,9 +58,9 @@ def bearer_token(headers: Mapping[str, str]) -> str | None:
     return None
 
 
-def name_of(key: str | None) -> str | None:
-    """What a key is called; None where it is unknown. It takes the same time for all keys."""
+def find_name(key: str | None) -> str | None:
+    """Return the name of a key, or None if the key is unknown. All keys take the same time."""
     digest = hashlib.sha256((key or "").encode(errors="surrogatepass")).hexdigest()
-    # A list, not a generator: each digest is looked at, whichever it is.
+    # A list, not a generator: the key is compared with every digest.
     known = any([hmac.compare_digest(digest, each) for each in DIGESTS])  # noqa: C419
-    return digest[:NAMED_BY] if key and known else None
+    return digest[:NAME_LENGTH] if key and known else None

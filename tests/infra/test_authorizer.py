@@ -1,4 +1,4 @@
-"""The authorizer: whose key is known, and what API Gateway is told of it."""
+"""The authorizer: which keys are known, and how API Gateway is answered."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ API: Final = f"arn:aws:execute-api:{REGION}:{ACCOUNT}:a1b2c3"
 
 
 def digest(key: str) -> str:
-    """A key's digest, as `printf %s KEY | sha256sum` prints it."""
+    """Return a key's digest, as `printf %s KEY | sha256sum` prints it."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
 def start(monkeypatch: pytest.MonkeyPatch, digests: str) -> Handler:
-    """The function, as it starts with some digests."""
+    """Start the function with some digests."""
     monkeypatch.setenv("API_KEY_DIGESTS", digests)
     handler: Handler = runpy.run_path(str(ROOT / "handlers" / "authorizer.py"))["handler"]
     return handler
@@ -40,7 +40,7 @@ def handler(monkeypatch: pytest.MonkeyPatch) -> Handler:
 
 
 def http_api(headers: dict[str, str] | None) -> dict[str, Any]:
-    """What an HTTP API sends (payload format 2.0): names of headers are in lower case."""
+    """Return an event of an HTTP API (payload format 2.0). Names of headers are in lower case."""
     return {
         "version": "2.0",
         "type": "REQUEST",
@@ -54,7 +54,7 @@ def http_api(headers: dict[str, str] | None) -> dict[str, Any]:
 
 
 def rest_api(headers: dict[str, str] | None) -> dict[str, Any]:
-    """What a REST API sends to an authorizer of its type REQUEST: names of headers are the client's."""
+    """Return an event of a REST API for an authorizer of type REQUEST. Names of headers are the client's."""
     return {
         "type": "REQUEST",
         "methodArn": f"{API}/prod/POST/v1/chat/completions",
@@ -68,7 +68,7 @@ def rest_api(headers: dict[str, str] | None) -> dict[str, Any]:
 
 @pytest.mark.parametrize("key", [OLD, NEW])
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_each_known_key_is_let_in_and_named(handler: Handler, key: str, scheme: str) -> None:
+def test_known_keys_are_let_in_and_named(handler: Handler, key: str, scheme: str) -> None:
     answer = handler(http_api({"authorization": f"{scheme} {key}"}), None)
     assert answer == {"isAuthorized": True, "context": {"key": digest(key)[:8]}}
 
@@ -92,14 +92,14 @@ def test_each_known_key_is_let_in_and_named(handler: Handler, key: str, scheme: 
         {"x-api-key": NEW},
     ],
 )
-def test_nobody_else_is_let_in(handler: Handler, headers: dict[str, str] | None) -> None:
+def test_other_requests_are_denied(handler: Handler, headers: dict[str, str] | None) -> None:
     assert handler(http_api(headers), None) == {"isAuthorized": False}
     (statement,) = handler(rest_api(headers), None)["policyDocument"]["Statement"]
     assert statement["Effect"] == "Deny"
 
 
-def test_a_rest_api_is_answered_for_all_of_its_stage(handler: Handler) -> None:
-    """API Gateway uses the answer again, for five minutes, whatever the path."""
+def test_an_answer_to_a_rest_api_covers_its_stage(handler: Handler) -> None:
+    """API Gateway reuses the answer for five minutes, whatever the path."""
     answer = handler(rest_api({"Authorization": f"Bearer {OLD}"}), None)
     name = digest(OLD)[:8]
     assert answer == {
@@ -115,19 +115,19 @@ def test_a_rest_api_is_answered_for_all_of_its_stage(handler: Handler) -> None:
 
 
 @pytest.mark.parametrize("digests", ["", ",", " , "])
-def test_without_digests_nobody_is_let_in(monkeypatch: pytest.MonkeyPatch, digests: str) -> None:
+def test_without_digests_all_keys_are_denied(monkeypatch: pytest.MonkeyPatch, digests: str) -> None:
     handler = start(monkeypatch, digests)
     for key in ("", NEW):
         assert handler(http_api({"authorization": f"Bearer {key}"}), None) == {"isAuthorized": False}
 
 
-def test_an_empty_key_is_none_even_if_its_digest_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_key_is_denied_even_if_its_digest_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     handler = start(monkeypatch, digest(""))
     assert handler(http_api({"authorization": "Bearer "}), None) == {"isAuthorized": False}
 
 
 @pytest.mark.parametrize("key", [NEW, OLD, "another key"])
-def test_each_key_is_compared_with_all_digests_in_the_same_time(
+def test_each_key_is_compared_with_all_digests(
     handler: Handler, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     compared = []
@@ -148,7 +148,7 @@ def test_nothing_of_a_request_is_printed(handler: Handler, capfd: pytest.Capture
     assert capfd.readouterr() == ("", "")
 
 
-def test_it_needs_nothing_but_python() -> None:
+def test_it_imports_the_standard_library_only() -> None:
     imported = {
         line.split()[1].partition(".")[0]
         for line in (ROOT / "handlers" / "authorizer.py").read_text(encoding="utf-8").splitlines()

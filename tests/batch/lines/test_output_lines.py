@@ -158,6 +158,7 @@ def test_a_bad_line_fails_alone(bad: bytes, code: str, custom_id: str | None) ->
         pytest.param(3, 400, "body", id="no object"),
         pytest.param(None, 400, "body", id="null"),
         pytest.param([], 400, "body", id="a list"),
+        pytest.param(["s3://bucket/key"], 400, "body", id="a list of a reference"),
         pytest.param("elsewhere", 400, "body", id="a string that is no reference"),
         pytest.param(chat("elsewhere"), 400, "generate_response", id="a string in it that is no reference"),
         pytest.param(chat({"request_id": 1}), 400, "generate_response.request_id", id="of another type"),

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import tracemalloc
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derender.batch.lines.split import Line, read_lines
+from derender.batch.lines import split
+from derender.batch.lines.split import Line
+
+read_sizes = st.integers(1, 30)
+"""Bytes that are read at a time."""
 
 
-def read_in_ranges(content: bytes, step: int, longest: int = 1 << 30) -> list[Line]:
-    """The lines of a file that is read in ranges."""
-    return [
-        each
-        for start in range(0, len(content), step)
-        for each in read_lines(
-            lambda begin, end: content[begin:end], start, min(start + step, len(content)), len(content), longest
-        )
-    ]
+def read_in_ranges(content: bytes, step: int, read_bytes: int, max_bytes: int = 1 << 30) -> list[Line]:
+    """Read a file in ranges of some bytes, and return the lines of all ranges."""
+
+    def read(begin: int, end: int) -> bytes:
+        return content[begin:end]
+
+    size = len(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(split, "READ_BYTES", read_bytes)
+        patch.setattr(split, "FIRST_READ_BEYOND", min(2, read_bytes))
+        return [
+            line
+            for start in range(0, size, step)
+            for line in split.read_lines(read, start, min(start + step, size), size, max_bytes)
+        ]
 
 
 @settings(deadline=None)
-@given(st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\r\n"]), max_size=40), st.integers(1, 90))
-def test_ranges_have_each_line_once(parts: list[bytes], step: int) -> None:
+@given(st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\r\n"]), max_size=40), st.integers(1, 90), read_sizes)
+def test_ranges_have_each_line_once(parts: list[bytes], step: int, read_bytes: int) -> None:
     content = b"".join(parts)
     expected, offset = [], 0
     for each in content.split(b"\n"):
@@ -31,19 +42,21 @@ def test_ranges_have_each_line_once(parts: list[bytes], step: int) -> None:
         if offset < len(content):
             expected.append(Line(offset, end, each))
         offset = end
-    assert read_in_ranges(content, step) == expected
+    assert read_in_ranges(content, step, read_bytes) == expected
 
 
 @settings(deadline=None)
-@given(st.lists(st.integers(0, 12), max_size=12), st.integers(1, 40), st.integers(0, 12))
-def test_a_line_over_the_limit_is_skipped(lengths: list[int], step: int, longest: int) -> None:
+@given(st.lists(st.integers(0, 12), max_size=12), st.integers(1, 40), read_sizes, st.integers(0, 12))
+def test_a_line_over_the_limit_is_skipped(
+    lengths: list[int], step: int, read_bytes: int, max_bytes: int
+) -> None:
     content = b"".join(b"x" * length + b"\n" for length in lengths)
-    found = [each.content for each in read_in_ranges(content, step, longest)]
-    assert found == [b"x" * length if length <= longest else None for length in lengths]
+    found = [line.content for line in read_in_ranges(content, step, read_bytes, max_bytes)]
+    assert found == [b"x" * length if length <= max_bytes else None for length in lengths]
 
 
 class Endless:
-    """A file of one line. Counts what is read of it."""
+    """A file of one line of a gigabyte, which counts the bytes that are read."""
 
     SIZE = 1 << 30
 
@@ -59,7 +72,7 @@ class Endless:
 def test_a_line_over_the_limit_is_not_kept_in_memory() -> None:
     file = Endless()
     tracemalloc.start()
-    found = list(read_lines(file.read, 0, 1 << 20, file.SIZE, 1000))
+    found = list(split.read_lines(file.read, 0, 1 << 20, file.SIZE, 1000))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found == [Line(0, file.SIZE, None)]
@@ -69,5 +82,5 @@ def test_a_line_over_the_limit_is_not_kept_in_memory() -> None:
 
 def test_a_line_that_spans_a_whole_range_is_not_read_to_its_end() -> None:
     file = Endless()
-    assert list(read_lines(file.read, 1 << 20, 2 << 20, file.SIZE, 1000)) == []
+    assert list(split.read_lines(file.read, 1 << 20, 2 << 20, file.SIZE, 1000)) == []
     assert file.bytes_read == (1 << 20) + 1

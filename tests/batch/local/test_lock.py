@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 from derender.batch.local.lock import hold_lock
@@ -42,3 +43,14 @@ def test_a_lock_that_its_holder_removes_is_taken_again(tmp_path: Path, monkeypat
         assert len(taken) == 2
         assert path.exists()
     assert not path.exists()
+
+
+def test_a_file_system_without_locks_is_one_line(
+    files: Files, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_file: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("derender.batch.local.lock.fcntl.flock", refuse)
+    assert run(files) == 1
+    assert capsys.readouterr().err == f"derender: [Errno {errno.ENOLCK}] No locks available\n"

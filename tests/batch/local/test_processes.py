@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from itertools import cycle
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
@@ -193,3 +194,19 @@ def test_missing_credentials_are_one_line(
     assert run(files, "--workers", "1") == 1
     assert capsys.readouterr().err == "derender: s3://bucket/key: Unable to locate credentials\n"
     assert files.work.exists()
+
+
+@pytest.mark.usefixtures("_in_processes")
+def test_interrupts_can_not_be_held_everywhere(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("signal.pthread_sigmask")  # as on Windows
+    assert run(files, "--workers", "1") == 0
+
+
+def test_a_worker_exits_with_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+    monkeypatch.setattr(
+        processes, "parent_process", lambda: SimpleNamespace(join=lambda: calls.append("joined"))
+    )
+    monkeypatch.setattr("os._exit", calls.append)
+    processes._exit_with_parent()
+    assert calls == ["joined", 1]

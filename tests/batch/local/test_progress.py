@@ -70,3 +70,12 @@ def test_finished_pieces_of_an_earlier_run_count(files: Files, capsys: pytest.Ca
     derender_first_piece(files)
     assert run(files) == 0
     assert capsys.readouterr().err == "100%: 5 lines, 2 of them failed\n"
+
+
+def test_a_terminal_without_rich_shows_lines(
+    files: Files, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    assert run(files) == 0
+    assert capsys.readouterr().err == "100%: 5 lines, 2 of them failed\n"

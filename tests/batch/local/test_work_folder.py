@@ -168,3 +168,11 @@ def test_a_folder_that_is_no_work_folder_is_left_alone(
     assert run(files, *options) == 1
     assert f"{files.work} is no work folder" in capsys.readouterr().err
     assert (files.work / "thesis.txt").read_text() == "all of it"
+
+
+def test_a_damaged_job_starts_over_if_asked(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    open_work_folder(files)
+    (files.work / "job.json").write_bytes(b"{")
+    assert run(files) == 1
+    assert capsys.readouterr().err == f"derender: {files.work} can't be read: start over with --restart\n"
+    assert run(files, "--restart") == 0

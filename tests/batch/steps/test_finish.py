@@ -197,3 +197,11 @@ def test_many_lines_stay_in_order(bucket: Bucket, count: int) -> None:
     ]
     assert made.manifest["counts"] == {"total": count, "completed": count, "failed": 0}
     assert len(made.manifest["results"]) > count // 1000
+
+
+def test_pieces_that_another_job_left_do_not_count(bucket: Bucket, pieces: int) -> None:
+    derender(make_worker(bucket.store), bucket.job(b"".join(lines(3 * pieces))))
+    job = bucket.job(b"".join(lines(pieces)))
+    derender(make_worker(bucket.store), job)
+    assert len([key for key in bucket.objects() if "/records/" in key]) == 3
+    assert conclude(bucket.store, job).manifest["counts"]["total"] == pieces

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from derender.batch.stores.files import FileStore
-from derender.batch.stores.store import Forbidden, Unavailable
+from derender.batch.stores.store import Changed, Forbidden, Unavailable
 
 
 def test_lists_leave_out_files_that_are_being_written(tmp_path: Path) -> None:
@@ -42,3 +42,10 @@ def test_a_file_has_the_permissions_of_new_files(tmp_path: Path) -> None:
     FileStore().write(f"{tmp_path}/a", b"")
     (tmp_path / "b").write_bytes(b"")
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+def test_a_file_that_was_cut_is_changed(tmp_path: Path) -> None:
+    store = FileStore()
+    store.write(f"{tmp_path}/a", b"0123456789")
+    with pytest.raises(Changed, match="a was cut"):
+        store.read_range(f"{tmp_path}/a", 5, 11, etag=store.stat(f"{tmp_path}/a").etag)

@@ -148,3 +148,15 @@ def test_a_client_that_s3_slows_down_tries_again(monkeypatch: pytest.MonkeyPatch
     store.write(f"s3://{BUCKET}/a", b"1")
     assert store.read(f"s3://{BUCKET}/a") == b"1"
     assert len(waited) == 3
+
+
+def test_an_object_that_was_cut_is_changed(bucket: Bucket) -> None:
+    name = bucket.put("a", b"0123456789")
+    with pytest.raises(Changed, match="a was cut"):
+        bucket.store.read_range(name, 5, 11, etag=bucket.store.stat(name).etag)
+
+
+def test_a_missing_profile_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "quixotic")
+    with pytest.raises(Unavailable, match=r"^S3: .*quixotic"):
+        connect()

@@ -62,8 +62,7 @@ def read_lines(
                 kept.clear()
         elif position + len(chunk) >= end:
             return
-    if begin < size:
-        yield Line(begin, size, b"".join(kept) if length <= max_bytes else None)
+    yield Line(begin, size, b"".join(kept) if length <= max_bytes else None)
 
 
 def _read_chunks(

@@ -155,8 +155,10 @@ class S3Store:
         return reader.size
 
     def _read(self, name: str, max_bytes: int | None, **parameters: Any) -> bytes:
+        attempt = 0
         with _store_errors(name):
-            for attempt in range(1, ATTEMPTS + 1):
+            while True:
+                attempt += 1
                 answer = self._client.get_object(**_bucket_and_key(name), **parameters)
                 with closing(answer["Body"]) as body:
                     if max_bytes is not None and answer["ContentLength"] > max_bytes:
@@ -167,7 +169,6 @@ class S3Store:
                     except (IncompleteReadError, ReadTimeoutError, ResponseStreamingError):
                         if attempt == ATTEMPTS:
                             raise
-        raise AssertionError
 
 
 class _ChunkReader(io.RawIOBase):
