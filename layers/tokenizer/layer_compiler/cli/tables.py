@@ -74,8 +74,8 @@ def describe(path: Path, manifest: Manifest) -> Iterator[str]:
         ("fingerprint", manifest.fingerprint or "none", ()),
         ("rule", manifest.rule + (", drops the first space" if manifest.strip_leading_space else ""), ()),
         ("ids", f"{manifest.size:,} ({manifest.named:,} named, {padding:,} padding)", ("size",)),
-        ("special", f"{len(manifest.special_token_ids):,} ids, skipped", ("special_token_ids",)),
-        ("added", f"{len(manifest.added_token_ids):,} tokens", ()),
+        ("special", f"{pluralize(len(manifest.special_token_ids), 'id')}, skipped", ("special_token_ids",)),
+        ("added", pluralize(len(manifest.added_token_ids), "token"), ()),
         (
             "stop ids",
             _format_ids(manifest.eos_token_id, manifest.stop_token_ids),
