@@ -29,15 +29,15 @@ S3_ACCESS: Final = {
 }
 """Variables of a process that uses S3, besides its endpoint."""
 SESSION: Final = Session()
-"""It reads the description of S3 once."""
+"""Shared, because it reads the description of S3."""
 
 
 class Death(BaseException):
-    """The worker's process ends: nothing in it catches this."""
+    """The end of a worker's process, which nothing in it can catch."""
 
 
 class Bucket:
-    """A bucket, through a client that tries each request once.
+    """A bucket, used through a client that tries each request once.
 
     Attributes:
         store: The store.
@@ -59,16 +59,16 @@ class Bucket:
         self._parameters: Any = None
 
     def put(self, key: str, body: bytes) -> str:
-        """Store an object; its name."""
+        """Put an object, and return its name."""
         self._other.put_object(Bucket=BUCKET, Key=key, Body=body)
         return f"s3://{BUCKET}/{key}"
 
     def job(self, content: bytes, part_bytes: int = 1 << 20) -> Job:
-        """A job of an input."""
+        """Put an input, and return its job."""
         return make_job(self.store, self.put("in.jsonl", content), f"s3://{BUCKET}/out/job-1/", part_bytes)
 
     def objects(self, prefix: str = "out/") -> dict[str, bytes]:
-        """Key → content."""
+        """Return the contents of objects by their keys."""
         found = self._other.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
         keys = [each["Key"] for each in found]
         return {key: self._other.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    """A bucket in an account of its own."""
+    """Return a bucket in an account of its own."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     with mock_aws():
         yield Bucket()

@@ -18,13 +18,13 @@ END: Final = 151_645
 
 
 def generated(token_ids: Sequence[int] = (*HELLO, END), **fields: object) -> dict[str, Any]:
-    """A generate response of one choice."""
+    """Return a generate response of one choice."""
     choice = {"index": 0, "token_ids": [*token_ids], "finish_reason": "stop"}
     return {"request_id": "gen-1", "choices": [choice], **fields}
 
 
 def chat(response: object = None, **fields: object) -> dict[str, Any]:
-    """The body of a chat request."""
+    """Return the body of a chat request."""
     messages = [{"role": "user", "content": "Say hello"}]
     return {
         "generate_response": generated() if response is None else response,
@@ -35,12 +35,12 @@ def chat(response: object = None, **fields: object) -> dict[str, Any]:
 
 
 def completion(*responses: object) -> dict[str, Any]:
-    """The body of a completions request."""
+    """Return the body of a completions request."""
     return {"generate_responses": [*responses], "completion_request": {"prompt": "Hello"}}
 
 
 def line(custom_id: object = "a", body: object = None, url: str = CHAT, **fields: object) -> bytes:
-    """An input line, with its newline."""
+    """Return an input line with its newline."""
     body = chat() if body is None else body
     return (
         json.dumps({"custom_id": custom_id, "method": "POST", "url": url, "body": body, **fields}).encode()
@@ -49,5 +49,5 @@ def line(custom_id: object = "a", body: object = None, url: str = CHAT, **fields
 
 
 def lines(count: int) -> list[bytes]:
-    """That many good lines of one length."""
+    """Return good lines of equal length."""
     return [line(f"line-{number:05}") for number in range(count)]

@@ -1,4 +1,4 @@
-"""The batch function under the real runtime, with an S3 of moto's server."""
+"""The batch function under the real runtime, with moto's server as S3."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ PLAN: Final = {
 
 
 class Function(NamedTuple):
-    """The function, and S3."""
+    """The running function, and a client of S3."""
 
     runtime: Runtime
     s3: Any
 
     def objects(self) -> dict[str, bytes]:
-        """What it has written."""
+        """Return what the function has written."""
         found = self.s3.list_objects_v2(Bucket=BUCKET, Prefix="out/")["Contents"]
         return {
             each["Key"]: self.s3.get_object(Bucket=BUCKET, Key=each["Key"])["Body"].read() for each in found
@@ -48,7 +48,7 @@ class Function(NamedTuple):
 
 @pytest.fixture(scope="module")
 def function() -> Iterator[Function]:
-    """The function, with less time than it leaves to spare: it does one piece at a time."""
+    """Run the function with so little time that it does one piece at a time."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -64,7 +64,7 @@ def function() -> Iterator[Function]:
         server.stop()
 
 
-def test_a_job_is_done_step_by_step(function: Function) -> None:
+def test_a_job_runs_step_by_step(function: Function) -> None:
     planned = function.runtime.invoke(PLAN)
     assert planned["parts"] == [0, 1 << 20, 2 << 20]
     reached: list[int] = []
@@ -87,7 +87,7 @@ def test_a_job_is_done_step_by_step(function: Function) -> None:
         f"{MARKER}-{number}" for number in range(2001)
     ]
 
-    # What an operator is told: that, and nothing of a line.
+    # Log lines count, and repeat nothing of a line.
     logs = function.runtime.logs
     told = [
         json.loads(each) for each in logs.splitlines() if each.startswith("{") and '"message":"batch"' in each
@@ -99,7 +99,7 @@ def test_a_job_is_done_step_by_step(function: Function) -> None:
         assert content not in logs
 
 
-def test_a_job_that_can_not_be_done_ends_with_a_batch_error(function: Function) -> None:
+def test_an_impossible_job_ends_with_a_batch_error(function: Function) -> None:
     answer = function.runtime.invoke({**PLAN, "input": f"s3://{BUCKET}/absent.jsonl"})
     assert answer["errorType"] == "BatchError"
     assert answer["errorMessage"] == f"s3://{BUCKET}/absent.jsonl does not exist"

@@ -1,4 +1,4 @@
-"""Nothing of the environment, of files or of the code is in what a batch writes, whatever goes wrong."""
+"""Outputs of a batch never reveal the environment, files or code, whatever goes wrong."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LINES: Final = b"".join(
 
 
 class Failing(Memory):
-    """A store that fails where something is read that lines refer to."""
+    """A store that fails to read one referenced object."""
 
     def read(self, name: str, *, max_bytes: int | None = None) -> bytes:
         if name == LOST:
@@ -40,26 +40,26 @@ class Failing(Memory):
 
 
 def written(content: bytes) -> list[str]:
-    """All that is written of a job, one after the other; of one that fails, what there is by then."""
+    """Run a job, and return each object that it wrote until its end or its failure."""
     store = Failing(**{INPUT: content})
-    # What fails as a whole is tried again, and told to nobody but who runs the job.
+    # Only whoever runs the job sees its failure.
     with contextlib.suppress(BaseException):
         derender(make_worker(store), make_job(store, INPUT, "s3://bucket/out/job-1/"))
     return [f"{name} {found.decode()}" for name, found in store.objects.items() if name != INPUT]
 
 
-def test_an_output_holds_nothing_of_the_environment() -> None:
+def test_outputs_reveal_nothing() -> None:
     outputs = written(LINES)
     assert sum(text.count('"custom_id":') for text in outputs) == LINES.count(b"\n")
     assert not any(map(leaks, outputs))
 
 
-def test_what_a_store_says_is_not_told() -> None:
+def test_errors_of_a_store_reveal_nothing() -> None:
     assert not any(map(leaks, written(LINES + line("lost", chat(LOST)))))
 
 
 @every_function
-def test_no_fault_of_a_function_is_told(*, every: bool) -> None:
+def test_a_fault_in_a_function_reveals_nothing(*, every: bool) -> None:
     written(LINES)
     provoked = provoke([HANDLERS / "derender"], lambda: written(LINES), every=every)
     assert provoked.leaks == {}

@@ -1,4 +1,4 @@
-"""The API function under the real runtime: events in, responses out, log lines."""
+"""The api function under the real runtime: events, responses, log lines."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def function() -> Iterator[Runtime]:
 
 
 def generated(token_ids: list[int], **fields: object) -> str:
-    """The body of a request to derender one choice."""
+    """Return the body of a request with one choice."""
     choice = {"index": 0, "token_ids": token_ids, "finish_reason": "stop"}
     response = {"request_id": "chatcmpl-1", "choices": [choice], **fields}
     return json.dumps({"generate_response": response, "chat_request": {}})
 
 
 def rest_event(body: str) -> dict[str, Any]:
-    """What a REST API sends (payload format 1.0) for a proxy resource."""
+    """Return an event of a REST API (payload format 1.0) for a proxy resource."""
     return {
         "resource": "/{proxy+}",
         "path": CHAT,
@@ -71,7 +71,7 @@ def rest_event(body: str) -> dict[str, Any]:
 
 
 def url_event(body: str) -> dict[str, Any]:
-    """What a function URL sends."""
+    """Return an event of a function URL."""
     event = http_event(CHAT, body)
     domain = "abcdefghijklmnopqrstuvwxyz012345.lambda-url.eu-central-1.on.aws"
     event["headers"]["host"] = event["requestContext"]["domainName"] = domain
@@ -81,12 +81,12 @@ def url_event(body: str) -> dict[str, Any]:
 
 
 def base64_event(body: str) -> dict[str, Any]:
-    """A body that the gateway took for binary."""
+    """Return an event whose body the gateway took for binary."""
     return http_event(CHAT, base64.b64encode(body.encode()).decode(), base64=True)
 
 
 def gzip_event(body: str) -> dict[str, Any]:
-    """A compressed body."""
+    """Return an event with a compressed body."""
     content = base64.b64encode(gzip.compress(body.encode())).decode()
     return http_event(CHAT, content, headers={"content-encoding": "gzip"}, base64=True)
 
@@ -155,7 +155,7 @@ def test_layer(tmp_path: Path) -> None:
     assert answer["choices"][0]["message"]["content"] == "Hi!"
 
 
-def test_bad_setting_stops_the_start_with_one_line() -> None:
+def test_a_bad_setting_ends_the_start_with_one_line() -> None:
     with Runtime(environment={"DERENDER_MAX_LOGPROBS": "x"}) as function:
         with pytest.raises(RuntimeError, match="did not answer"):
             function.invoke(http_event(CHAT, generated(HELLO_WORLD)))
@@ -165,7 +165,7 @@ def test_bad_setting_stops_the_start_with_one_line() -> None:
     assert "Traceback" not in logs
 
 
-def test_logs_hold_no_content() -> None:
+def test_log_lines_repeat_no_content() -> None:
     marker = "quixotic-marmalade"
     with Runtime() as function:
         requests = [

@@ -1,4 +1,4 @@
-"""Nothing of the environment, of files or of the code is ever in an answer, whatever goes wrong."""
+"""Answers never reveal the environment, files or code, whatever goes wrong."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ CHAT_CLIENT: Final = {**RECORDED["chat_request"], **CLIENT, "parallel_tool_calls
 PROMPT: Final = RECORDED["prompt_token_ids"]
 CHUNK: Final = {"request_id": "r", "choices": [CHOICE], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}
 LAST_GUARD: Final = " HttpHandler.__call__"
-"""Behind which nothing can be told."""
+"""The guard that must not raise itself."""
 
 
 def post(path: str, body: object, **headers: str) -> dict[str, Any]:
-    """The event of a request."""
+    """Return the event of a request."""
     return http_event(path, json.dumps(body), headers={"accept-encoding": "gzip", **headers})
 
 
 def packed(path: str, body: object) -> dict[str, Any]:
-    """The same, compressed."""
+    """Return the event of a compressed request."""
     content = base64.b64encode(gzip.compress(json.dumps(body).encode())).decode()
     return http_event(path, content, headers={"content-encoding": "gzip"}, base64=True)
 
@@ -86,7 +86,7 @@ ANSWERED: Final = {
     "document": http_event("/openapi.json", method="GET"),
     "pages": http_event("/docs", method="GET"),
 }
-"""Requests that are answered, where nothing goes wrong."""
+"""Requests that are answered."""
 REFUSED: Final = {
     "another path": http_event("/v1/nothing"),
     "another method": http_event(CHAT, method="PUT"),
@@ -107,7 +107,7 @@ REFUSED: Final = {
 
 @pytest.fixture(scope="module")
 def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Qwen3, and a model that is not read before it is asked for."""
+    """Return a layer with Qwen3, and a model that is not loaded before the first request."""
     folder = tmp_path_factory.mktemp(CANARY)
     for path in BUNDLED.glob("*.vocab"):
         shutil.copy(path, folder)
@@ -125,7 +125,7 @@ def api(layer: Path) -> Iterator[Function]:
 
 
 def answer(function: Function, event: object) -> str:
-    """All that is returned, as text; of what is raised, what the runtime returns: all of it."""
+    """Return everything that a caller sees, as text. Of an exception, the runtime returns the traceback."""
     try:
         response = function(event)
     except BaseException:
@@ -134,18 +134,18 @@ def answer(function: Function, event: object) -> str:
 
 
 @pytest.mark.parametrize("event", ANSWERED.values(), ids=ANSWERED)
-def test_an_answer_holds_nothing_of_the_environment(api: Function, event: dict[str, Any]) -> None:
+def test_answers_reveal_nothing(api: Function, event: dict[str, Any]) -> None:
     assert api(event)["statusCode"] == 200
     assert leaks(answer(api, event)) == []
 
 
 @pytest.mark.parametrize("event", REFUSED.values(), ids=REFUSED)
-def test_a_refusal_holds_nothing_of_the_environment(api: Function, event: dict[str, Any]) -> None:
+def test_refusals_reveal_nothing(api: Function, event: dict[str, Any]) -> None:
     assert 400 <= api(event)["statusCode"] < 500
     assert leaks(answer(api, event)) == []
 
 
-def test_a_damaged_vocabulary_is_a_fault_that_says_nothing_of_files(api: Function) -> None:
+def test_a_damaged_vocabulary_reveals_no_file(api: Function) -> None:
     event = post(CHAT, {"generate_response": GENERATED, "model": "damaged"})
     response = api(event)
     assert response["statusCode"] == 500
@@ -154,7 +154,7 @@ def test_a_damaged_vocabulary_is_a_fault_that_says_nothing_of_files(api: Functio
 
 
 @every_function
-def test_no_fault_of_a_function_is_told(api: Function, *, every: bool) -> None:
+def test_a_fault_in_a_function_reveals_nothing(api: Function, *, every: bool) -> None:
     names = ("chat", "chat, events", "completion", "models")
     events = [*(ANSWERED[name] for name in names), REFUSED["another form"]]
     folders = [HANDLERS / "derender", HANDLERS / "lambda_runtime"]
@@ -222,7 +222,7 @@ HEADERS: Final[dict[str, dict[str, str]]] = {
 
 
 def hostile() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Requests of somebody who tries what there is."""
+    """Return requests of an attacker."""
     for path in PATHS:
         for method in ("GET", "POST"):
             yield f"{method} {path[:40]!a}", http_event(path, method=method)
@@ -246,16 +246,16 @@ HOSTILE: Final = dict(hostile())
 
 
 @pytest.mark.parametrize("event", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_request_learns_nothing(api: Function, event: dict[str, Any]) -> None:
+def test_hostile_requests_learn_nothing(api: Function, event: dict[str, Any]) -> None:
     response = api(event)
     assert response["statusCode"] < 500
     assert "x-injected" not in response["headers"]
     assert "set-cookie" not in response["headers"]
-    # What it says itself, it may be told.
+    # The answer may repeat what the request says.
     assert leaks(answer(api, event).replace(VARIABLES, "")) == []
 
 
-def test_the_runtime_tells_nothing_either() -> None:
+def test_the_runtime_reveals_nothing() -> None:
     others: list[Any] = [*REFUSED.values(), None, [], "x", 7]
     with Runtime(environment=SECRETS) as function:
         answered = [function.invoke(event) for event in ANSWERED.values()]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 MAX_REQUEST: Final = 6 * 1024 * 1024
-"""Bytes of the largest event."""
+"""Bytes of the largest event that Lambda takes."""
 
 
 KINDS: Final[list[EventKind]] = ["http", "rest", "url"]
@@ -38,7 +38,7 @@ def api() -> Iterator[Function]:
 
 
 def request_of(text: str, **fields: object) -> bytes:
-    """A request whose answer holds a text."""
+    """Return a request whose answer contains a text."""
     response = {"request_id": "r", "choices": [{"index": 0, "token_ids": [9707]}], "metrics": text, **fields}
     return json.dumps({"generate_response": response, "chat_request": {}}, ensure_ascii=False).encode()
 
@@ -89,7 +89,7 @@ def test_the_largest_answer_is_returned_and_a_larger_one_is_a_413() -> None:
         larger = answer(text + "a")
         assert Answer(larger).error["code"] == 413
         assert f"{MAX_RESPONSE + 1} bytes" in Answer(larger).error["message"]
-        # What the message says helps.
+        # The advice in the message helps.
         packed = answer(text + "a", **{"accept-encoding": "gzip"})
         assert Answer(packed).json["metrics"] == text + "a"
 

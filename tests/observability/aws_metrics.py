@@ -1,4 +1,4 @@
-"""The metrics that AWS's services send, of those that the dashboard and the alarms may read.
+"""Metrics of AWS services that the dashboard and the alarms may read.
 
 From their developer guides: Lambda, "Types of metrics for Lambda functions"; API Gateway, "Monitor CloudWatch
 metrics for HTTP APIs"; Step Functions, "Monitoring Step Functions metrics using Amazon CloudWatch".
@@ -51,4 +51,4 @@ AWS_METRICS: Final[Mapping[str, Mapping[str, tuple[frozenset[str], ...]]]] = {
         _STATE_MACHINE,
     ),
 }
-"""Namespace → metric → the sets of dimensions that it comes with."""
+"""Namespace → metric → its sets of dimensions."""

@@ -1,4 +1,4 @@
-"""CloudWatch: what it makes of lines in its embedded metric format, and what templates have it read."""
+"""CloudWatch: metrics from lines in the embedded metric format, and what templates read of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TERM: Final = re.compile(r'(\w+)="([^"]*)"')
 
 
 class Metric(NamedTuple):
-    """A metric: CloudWatch bills each."""
+    """A metric, as CloudWatch bills it."""
 
     namespace: str
     name: str
@@ -45,13 +45,13 @@ class Search(NamedTuple):
 
     namespace: str
     names: frozenset[str]
-    """Of the dimensions."""
+    """Names of the dimensions."""
     terms: Mapping[str, str]
-    """What dimensions, and `MetricName`, must be."""
+    """Values of dimensions and of `MetricName`."""
     stat: str
 
     def finds(self, metric: Metric) -> bool:
-        """Whether a metric is found."""
+        """Return whether the search finds a metric."""
         values = {**dict(metric.dimensions), "MetricName": metric.name}
         return (
             metric.namespace == self.namespace
@@ -64,7 +64,7 @@ class Search(NamedTuple):
 
 
 class Store:
-    """Metrics in CloudWatch, to be used under moto."""
+    """Metrics in CloudWatch, which moto stands in for."""
 
     def __init__(self) -> None:
         self._client: CloudWatchClient = boto3.client("cloudwatch", region_name="eu-central-1")
@@ -102,7 +102,7 @@ class Store:
             )
 
     def metrics(self) -> list[Metric]:
-        """All there are."""
+        """Return all metrics."""
         pages = self._client.get_paginator("list_metrics").paginate()
         return [
             Metric(
@@ -115,7 +115,7 @@ class Store:
         ]
 
     def value(self, reading: Reading) -> float | None:
-        """A statistic of all time."""
+        """Return a statistic over all time."""
         metric = reading.metric
         if metric not in self.metrics():
             return None
@@ -144,7 +144,7 @@ class Store:
         return value
 
     def found(self, search: Search) -> dict[Metric, float | None]:
-        """The metrics that a search finds, each with its statistic."""
+        """Return the metrics that a search finds, with their statistics."""
         found = [metric for metric in self.metrics() if search.finds(metric)]
         return {metric: self.value(Reading(metric, search.stat)) for metric in found}
 
@@ -153,7 +153,7 @@ class Store:
 
 
 def resources(name: str, parameters: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Name → properties of the resources that CloudFormation makes of a template in `infra`."""
+    """Return the properties of the resources that a template in `infra` creates, by name."""
     template = yaml_parse((INFRA / name).read_text(encoding="utf-8"))
     assert parameters.keys() <= template["Parameters"].keys()
     values: dict[str, Any] = {
@@ -204,18 +204,18 @@ def resources(name: str, parameters: Mapping[str, str]) -> dict[str, dict[str, A
 
 
 def widgets(parameters: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The properties of the dashboard's widgets."""
+    """Return the properties of the dashboard's widgets."""
     (dashboard,) = resources("dashboard.yaml", parameters).values()
     return [widget["properties"] for widget in json.loads(dashboard["DashboardBody"])["widgets"]]
 
 
 def alarms(parameters: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Name → properties of the alarms."""
+    """Return the properties of the alarms, by name."""
     return resources("alarms.yaml", parameters)
 
 
 def read_by(properties: Mapping[str, Any]) -> Iterator[Reading | Search]:
-    """What a widget or an alarm reads."""
+    """Return what a widget or an alarm reads."""
     if "metrics" in properties:
         for line in properties["metrics"]:
             yield _of_line(line, properties.get("stat", "Average"))
@@ -229,11 +229,11 @@ def read_by(properties: Mapping[str, Any]) -> Iterator[Reading | Search]:
 
 
 def alarm_value(read: Callable[[Reading], float | None], properties: Mapping[str, Any]) -> float | None:
-    """What an alarm of metric math compares with its threshold; None where there are no data.
+    """Return what an alarm of metric math compares with its threshold, or None without data.
 
     Args:
-        read: Statistic → its value, if there is one.
-        properties: The alarm's.
+        read: Returns the value of a statistic, if there is one.
+        properties: Properties of the alarm.
     """
     values: dict[str, float | None] = {}
     expressions: list[str] = []
@@ -251,8 +251,7 @@ def alarm_value(read: Callable[[Reading], float | None], properties: Mapping[str
         "FILL": lambda value, otherwise: otherwise if value is None else value,
         "IF": lambda condition, then, otherwise: then if condition else otherwise,
     }
-    # What is written in metric math is Python too, as far as the alarms go. An operation on what there is not
-    # gives nothing, as a division by zero does.
+    # The alarms' metric math is also Python. Operations on missing values and divisions by zero have no value.
     with suppress(TypeError, ZeroDivisionError):
         return cast("float", eval(expression, {"__builtins__": {}, **functions, **values}))  # noqa: S307
     return None

@@ -1,4 +1,4 @@
-"""Functions that are observed: what they do, and what is told of it."""
+"""Observed applications, and the observations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Functions take over all logging of their process, in which nobody else has set it up."""
+    """Restore logging, which functions take over for their whole process."""
     for name in ("uvicorn", "uvicorn.error"):
         monkeypatch.setattr(logging.getLogger(name), "handlers", [])
         monkeypatch.setattr(logging.getLogger(name), "propagate", True)
@@ -47,14 +47,14 @@ def _logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_invocation() -> None:
-    """No invocation of another test goes on."""
+    """End the invocation of another test."""
     REQUEST_ID.set(None)
     INVOCATION.set({})
 
 
 @dataclass
 class Observed:
-    """What an observer was told."""
+    """An observer that keeps its observations."""
 
     all: list[Observation] = field(default_factory=list)
 
@@ -63,25 +63,25 @@ class Observed:
 
     @property
     def only(self) -> Observation:
-        """The only observation so far. Servers make it before the client has read the last byte."""
+        """The only observation. A server makes it before the client has read the last byte."""
         wait_until(lambda: bool(self.all))
         (observation,) = self.all
         return observation
 
     @property
     def answer(self) -> AnswerFacts:
-        """The facts about the only answer so far."""
+        """Facts about the only answer."""
         return self.only.answer
 
     @property
     def tally(self) -> Tally:
-        """The tally of the only answer so far."""
+        """Tally of the only answer."""
         return self.answer.tally
 
 
 @cache
 def models(**settings: str) -> Models:
-    """The bundled vocabulary."""
+    """Return the bundled vocabulary, served."""
     return load_models(
         Settings.from_environment({f"DERENDER_{name.upper()}": text for name, text in settings.items()})
     )
@@ -94,19 +94,19 @@ def observed() -> Observed:
 
 @pytest.fixture
 def api(observed: Observed) -> Client:
-    """The application behind Mangum, observed."""
+    """Return a client of the observed application."""
     return client(observed)
 
 
 def client(observe: Observe | None, **settings: str) -> Client:
-    """The application behind Mangum, with an observer."""
+    """Return a client of the application with an observer."""
     app = create_app(models(**settings), max_body_bytes=1 << 20, observe=observe)
     return Client(app)
 
 
 @dataclass
 class Relay:
-    """A relay that is observed by whoever is asked to."""
+    """A relay and its observers."""
 
     server: RelayServer
     observers: list[Observe]
@@ -136,18 +136,18 @@ def relay_server(upstream_server: UpstreamServer) -> Iterator[Relay]:
 
 @pytest.fixture
 def relay(relay_server: Relay, observed: Observed) -> RelayServer:
-    """The relay, observed."""
+    """Return the observed relay."""
     relay_server.observers[:] = [observed]
     return relay_server.server
 
 
 @contextmanager
 def relay_script(log: IO[bytes], environment: Mapping[str, str]) -> Iterator[httpx.Client]:
-    """A client of the relay as it is deployed, without the Web Adapter.
+    """Run the relay function without the Web Adapter, and return a client of it.
 
     Args:
-        log: Where it writes.
-        environment: Its variables.
+        log: File for its log lines.
+        environment: Its environment variables.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

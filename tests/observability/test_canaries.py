@@ -1,4 +1,4 @@
-"""Nothing that a client, a model or an upstream wrote is in a log line or a metric, wherever it is put.
+"""Log lines and metrics never repeat what a client, a model or an upstream wrote.
 
 Each value that others choose is a canary. Functions write lines of every level meanwhile.
 """
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 COMPLETIONS: Final = "/v1/completions/derender"
 CANARY: Final = "canary bird"
-"""With a space: an id of harmless form is meant to be seen."""
+"""It has a space, because a harmless id may be logged."""
 ID: Final = 987_654_321
-"""A token id that no model has, so that messages to clients say it."""
+"""A token id that no model has, so error messages name it."""
 TEXT: Final = [*qwen3().encode("The canary bird <tool_call>\n{canary bird"), END]
 SEEN: Final = re.compile(rf"canary|{ID}|{TEXT[0]}, ?{TEXT[1]}|secret-", re.IGNORECASE)
 DEBUG: Final = {"DERENDER_LOG_LEVEL": "DEBUG", "DERENDER_SERVICE": "stack"}
@@ -108,7 +108,7 @@ def generation(*token_ids: list[int], **fields: object) -> dict[str, Any]:
 
 
 def derendered() -> Iterator[Posted]:
-    """Requests to derender: some that can be, and some of which messages to clients tell."""
+    """Return requests to derender: some are answered, some get an error message about a value."""
     wrong: list[dict[str, object]] = [
         {},
         {"prompt_logprobs": [{CANARY: {"logprob": CANARY}}]},
@@ -146,8 +146,8 @@ def derendered() -> Iterator[Posted]:
 POSTED: Final = list(derendered())
 
 
-def nothing_is_seen(logs: str, *, lines: int) -> None:
-    """There are lines, so many at least, and no canary is in them."""
+def check_lines(logs: str, *, lines: int) -> None:
+    """Check that there are at least some lines, and no canary in them."""
     assert logs.count('"level":') >= lines
     found = SEEN.search(logs)
     assert found is None, logs[max(found.start() - 300, 0) : found.end() + 100]
@@ -159,18 +159,18 @@ def event_of(posted: Posted) -> dict[str, Any]:
     return {**event, "rawQueryString": f"key={CANARY}", "cookies": [f"a={CANARY}"]}
 
 
-def test_the_api_function_tells_nothing() -> None:
+def test_log_lines_of_the_api_function() -> None:
     with Runtime(environment={**DEBUG, "DERENDER_STATE_KEY": "secret-" * 4}) as function:
         statuses = {function.invoke(event_of(posted))["statusCode"] for posted in POSTED}
         for event in ({CANARY: CANARY}, CANARY, [CANARY], {**http_event(CHAT), "body": {CANARY: CANARY}}):
             function.invoke(event)
         logs = function.logs
     assert statuses == {200, 400, 404, 405, 415}
-    nothing_is_seen(logs, lines=len(POSTED) + 3)
+    check_lines(logs, lines=len(POSTED) + 3)
 
 
-def test_no_record_holds_anything(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
-    """Nor does it where other handlers get the records."""
+def test_log_records(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+    """Other handlers of records see nothing either."""
     caplog.set_level(logging.DEBUG)
     observer = Observer("api", DEBUG)
     function = client(observer)
@@ -212,7 +212,7 @@ FAULTS: Final[list[Callable[[], Reply]]] = [
 
 
 def relayed() -> Iterator[Posted]:
-    """Requests to the relay."""
+    """Return requests to the relay."""
     for streamed in (True, False):
         asked = chat_client(stream=streamed, stream_options={"include_usage": True})
         rendered = generate_request(token_ids=TEXT, request_id=CANARY, **{CANARY: CANARY})
@@ -229,7 +229,7 @@ def relayed() -> Iterator[Posted]:
 
 
 def ask_all(asking: httpx.Client, upstream: UpstreamServer, posted: Sequence[Posted]) -> None:
-    """Send each request for each fault of the generate server, and of the render service."""
+    """Send each request once for each fault of the generate server and the render service."""
 
     def generating(fault: Callable[[], Reply]) -> Callable[[ReceivedRequest], Reply]:
         rendered = [generate_request(token_ids=TEXT[:5], request_id=CANARY)]
@@ -241,7 +241,7 @@ def ask_all(asking: httpx.Client, upstream: UpstreamServer, posted: Sequence[Pos
             asking.post(each.path, content=each.body, headers=each.headers)
 
 
-def test_the_relay_tells_nothing(upstream: UpstreamServer) -> None:
+def test_log_lines_of_the_relay(upstream: UpstreamServer) -> None:
     posted = list(relayed())
     upstreams = {"gpu": {"url": upstream.url, "headers": {"authorization": "Bearer secret-token"}}}
     environment = {"DERENDER_UPSTREAMS": json.dumps(upstreams), "DERENDER_RENDER_URL": upstream.url, **DEBUG}
@@ -251,14 +251,14 @@ def test_the_relay_tells_nothing(upstream: UpstreamServer) -> None:
         logs = os.pread(log.fileno(), 1 << 24, 0).decode()
     assert any(b"canary" in asked.content for asked in upstream.requests)
     assert '"message":"upstream gpu: ' in logs
-    nothing_is_seen(logs, lines=(len(FAULTS) + 1) * len(posted))
+    check_lines(logs, lines=(len(FAULTS) + 1) * len(posted))
 
 
 # --- the batch function ---------------------------------------------------------------------------------------
 
 
 def batch_lines() -> Iterator[bytes]:
-    """Lines of a batch: the requests to derender, and what is no request."""
+    """Return lines of a batch: the requests to derender, and bad lines."""
     for number, posted in enumerate(POSTED):
         fields = {"custom_id": f"{CANARY} {number}", "method": posted.method, "url": posted.path}
         with suppress(ValueError):
@@ -269,7 +269,7 @@ def batch_lines() -> Iterator[bytes]:
 
 
 class Context(SimpleNamespace):
-    """Lambda's, of an invocation that has time."""
+    """Lambda's context of an invocation with time left."""
 
     aws_request_id = "invoked-1"
 
@@ -277,7 +277,7 @@ class Context(SimpleNamespace):
         return 900_000
 
 
-def test_the_batch_function_tells_nothing(
+def test_log_lines_of_the_batch_function(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     environment = {
@@ -303,5 +303,5 @@ def test_the_batch_function_tells_nothing(
     out, err = capfd.readouterr()
     assert done["counts"]["total"] == len(lines)
     assert done["counts"]["completed"] > 0
-    nothing_is_seen(out, lines=1)
+    check_lines(out, lines=1)
     assert err == ""

@@ -1,7 +1,7 @@
-"""The dashboard and the alarms, and what they show of requests that were made of the functions.
+"""The dashboard and the alarms read what the functions send, and AWS services.
 
-The functions run, and what they write is put into CloudWatch as it would be. Then all is read that the
-dashboard and the alarms read.
+The functions run, and moto's CloudWatch gets the metrics that they write. Then the tests read everything that
+the dashboard and the alarms read.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ TEXT: Final = encode("one two")
 
 
 class Asked(NamedTuple):
-    """A request, and what it adds to the metrics of its function."""
+    """A request, and what it adds to metrics."""
 
     path: str
     body: dict[str, Any]
@@ -112,7 +112,7 @@ API: Final[list[Asked]] = [
         CHAT, {"generate_response": generated([1]), "model": "broken"}, {"ServerErrors": 1, "InternalError": 1}
     ),
 ]
-"""Of the api function."""
+"""Requests to the api function."""
 
 
 def relayed(adds: dict[str, float], **fields: Any) -> Asked:
@@ -134,7 +134,7 @@ RELAYED: Final[list[Asked]] = [
     relayed({"ClientErrors": 1, "UpstreamNotFound": 1}, upstream="x"),
     relayed({"ServerErrors": 1, "InternalError": 1}, model="broken"),
 ]
-"""Of the relay."""
+"""Requests to the relay."""
 BATCH: Final = Tally(
     requests=100,
     failed={"InternalError": 1, "invalid_json_line": 4, "BadRequest": 5},
@@ -162,16 +162,16 @@ class Written(NamedTuple):
 
 
 class Made(NamedTuple):
-    """Requests of all functions, and what came of them."""
+    """Metrics of all functions after the requests."""
 
     store: Store
     sums: dict[str, Counter[str]]
-    """Function → metric, or kind of error → the sum of its values."""
+    """Function → metric or kind of error → sum of its values."""
     values: dict[tuple[str, str], list[float]]
-    """Function, metric → its values."""
+    """Function and metric → values."""
 
     def expected(self, reading: Reading) -> float | None:
-        """What a statistic of a metric must be."""
+        """Return the expected value of a statistic."""
         metric = reading.metric
         function = dict(metric.dimensions)["Function"]
         assert metric.dimensions == {("Service", SERVICE), ("Function", function)}
@@ -198,7 +198,7 @@ def sums(asked: Sequence[Asked]) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundled vocabulary, and one that is damaged: a request for it is a fault of the service."""
+    """Return a layer with the bundled vocabulary and a damaged one, which causes an internal error."""
     folder = tmp_path_factory.mktemp("layer")
     (bundled,) = BUNDLED.glob("*.vocab")
     (folder / bundled.name).write_bytes(bundled.read_bytes())
@@ -256,7 +256,7 @@ def made(layer: Path) -> Iterator[Made]:
 
 
 def everything_read() -> list[Reading | Search]:
-    """What the dashboard and the alarms read, each once."""
+    """Return everything that the dashboard and the alarms read, each once."""
     readers = (*widgets(EVERYTHING), *alarms(EVERYTHING).values())
     return list({repr(each): each for reader in readers for each in read_by(reader)}.values())
 
@@ -267,7 +267,7 @@ OTHERS: Final = [each for each in READ if isinstance(each, Reading) and each.met
 SEARCHES: Final = [each for each in READ if isinstance(each, Search)]
 
 
-# --- what is read, and what is sent ---------------------------------------------------------------------------
+# --- metrics ---------------------------------------------------------------------------
 
 
 def name_of(read: Reading | Search) -> str:
@@ -277,11 +277,11 @@ def name_of(read: Reading | Search) -> str:
 
 
 @pytest.mark.parametrize("reading", OWN, ids=name_of)
-def test_what_is_read_has_the_value_that_the_requests_make(made: Made, reading: Reading) -> None:
+def test_statistics_match_the_requests(made: Made, reading: Reading) -> None:
     if reading.stat.startswith("p"):
-        # The stand-in for CloudWatch has no percentiles: it is seen that all values are there.
+        # moto has no percentiles, so check that all values arrived.
         for stat in ("SampleCount", "Average", "Maximum"):
-            test_what_is_read_has_the_value_that_the_requests_make(made, reading._replace(stat=stat))
+            test_statistics_match_the_requests(made, reading._replace(stat=stat))
         return
     expected = made.expected(reading)
     assert expected is not None, "no request makes it"
@@ -290,7 +290,7 @@ def test_what_is_read_has_the_value_that_the_requests_make(made: Made, reading: 
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=name_of)
-def test_what_is_found_has_the_value_that_the_requests_make(made: Made, search: Search) -> None:
+def test_searches_match_the_requests(made: Made, search: Search) -> None:
     found = {
         (dict(metric.dimensions)["Function"], dict(metric.dimensions).get("Error") or metric.name): value
         for metric, value in made.store.found(search).items()
@@ -308,7 +308,7 @@ def test_what_is_found_has_the_value_that_the_requests_make(made: Made, search: 
     assert found
 
 
-def test_nothing_is_sent_that_nobody_reads(made: Made) -> None:
+def test_every_metric_is_read(made: Made) -> None:
     sent = made.store.metrics()
     assert {metric.name for metric in sent} == NAMES
     read = {reading.metric for reading in OWN}
@@ -318,7 +318,7 @@ def test_nothing_is_sent_that_nobody_reads(made: Made) -> None:
 
 
 @pytest.mark.parametrize("reading", OTHERS, ids=name_of)
-def test_what_is_read_of_aws_is_sent_by_aws(reading: Reading) -> None:
+def test_metrics_of_aws_exist(reading: Reading) -> None:
     namespace, name, dimensions = reading.metric
     assert frozenset(each for each, _ in dimensions) in AWS_METRICS[namespace][name]
     assert dict(dimensions).items() <= {
@@ -345,20 +345,20 @@ def test_what_is_read_of_aws_is_sent_by_aws(reading: Reading) -> None:
         ("BatchLinesRefused", 1000, 0),
     ],
 )
-def test_an_alarm_sees_what_the_requests_make(made: Made, name: str, least_requests: int, value: float) -> None:
+def test_alarms_match_the_requests(made: Made, name: str, least_requests: int, value: float) -> None:
     alarm = alarms({**EVERYTHING, "LeastRequests": str(least_requests)})[name]
     assert alarm_value(made.store.value, alarm) == pytest.approx(value)
 
 
 @pytest.mark.parametrize("parameters", [LEAST, EVERYTHING], ids=["least", "everything"])
-def test_without_data_no_alarm_begins(parameters: dict[str, str]) -> None:
+def test_without_data_no_alarm_starts(parameters: dict[str, str]) -> None:
     for name, alarm in alarms(parameters).items():
         assert alarm["TreatMissingData"] == "notBreaching", name
         if "Metrics" in alarm:
             assert alarm_value(lambda _: None, alarm) in (None, 0), name
 
 
-def test_there_are_alarms_for_what_there_is() -> None:
+def test_alarms_follow_the_parts_of_the_stack() -> None:
     everything, least = alarms(EVERYTHING).keys(), alarms(LEAST).keys()
     assert everything - least == {"UpstreamFaults", "BatchesFailed", "BatchLinesRefused"}
     names = [alarm["AlarmName"] for alarm in alarms(EVERYTHING).values()]
@@ -375,7 +375,7 @@ def test_there_are_alarms_for_what_there_is() -> None:
 
 
 @pytest.mark.parametrize("topic", ["", "arn:aws:sns:eu-central-1:123456789012:alarms"])
-def test_alarms_tell_the_topic_if_there_is_one(topic: str) -> None:
+def test_alarms_notify_the_topic(topic: str) -> None:
     for alarm in alarms({**EVERYTHING, "AlarmTopicArn": topic}).values():
         for actions in ("AlarmActions", "OKActions"):
             assert alarm.get(actions) == ([topic] if topic else None)
@@ -390,7 +390,7 @@ def test_each_alarm_says_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("parameters", [LEAST, EVERYTHING], ids=["least", "everything"])
-def test_widgets_lie_beside_each_other(parameters: dict[str, str]) -> None:
+def test_widgets_do_not_overlap(parameters: dict[str, str]) -> None:
     taken: set[tuple[int, int]] = set()
     (dashboard,) = resources("dashboard.yaml", parameters).values()
     for widget in json.loads(dashboard["DashboardBody"])["widgets"]:

@@ -1,4 +1,4 @@
-"""What an observer is told of requests to the relay, and how they are named to those that it asks."""
+"""Observations of relayed requests, and the request ids that upstreams get."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ FAULTS: Final[dict[str, tuple[Reply, int, str]]] = {
 
 
 @pytest.mark.parametrize(("reply", "status", "error"), FAULTS.values(), ids=FAULTS)
-def test_a_fault_upstream_has_a_kind(
+def test_an_upstream_fault_has_a_kind(
     relay: RelayServer, upstream: UpstreamServer, observed: Observed, reply: Reply, status: int, error: str
 ) -> None:
     upstream.replies(reply)
@@ -163,13 +163,13 @@ def test_a_fault_of_a_complete_answer(
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-def test_a_server_that_is_not_there(relay: RelayServer, observed: Observed, *, streamed: bool) -> None:
+def test_an_unreachable_server(relay: RelayServer, observed: Observed, *, streamed: bool) -> None:
     assert relay.post(CHAT + RELAY, asked(upstream="gone", streamed=streamed)).status_code == 502
     assert (observed.only.error, observed.answer.model) == ("UpstreamUnreachable", "Qwen3")
 
 
 @pytest.mark.usefixtures("upstream")
-def test_a_refusal_of_its_own(relay: RelayServer, observed: Observed) -> None:
+def test_a_refusal_of_the_relay(relay: RelayServer, observed: Observed) -> None:
     relay.post(CHAT + RELAY, asked(upstream="quixotic"))
     assert (observed.only.status, observed.only.error) == (404, "UpstreamNotFound")
 
@@ -195,7 +195,7 @@ def test_a_client_that_leaves(
 
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("name", ["mine-1", None])
-def test_who_is_asked_gets_the_requests_id(
+def test_upstreams_get_the_request_id(
     relay: RelayServer, upstream: UpstreamServer, observed: Observed, name: str | None, *, streamed: bool
 ) -> None:
     def respond(question: ReceivedRequest) -> Reply:
@@ -212,7 +212,7 @@ def test_who_is_asked_gets_the_requests_id(
     assert name in (None, ids[0])
 
 
-def test_requests_at_once_are_told_apart(
+def test_concurrent_requests_keep_their_ids(
     relay: RelayServer, upstream: UpstreamServer, observed: Observed
 ) -> None:
     names = [f"id-{number}" for number in range(5)]

@@ -20,7 +20,7 @@ LOGPROBS = {"content": [{**CANDIDATE, "top_logprobs": [CANDIDATE, CANDIDATE]}]}
 
 
 def only(content: bytes) -> Any:
-    """The one output line of an input."""
+    """Return the only output line of an input."""
     (output,) = run_job(content).outputs
     return output
 
@@ -28,7 +28,7 @@ def only(content: bytes) -> Any:
 # --- answers --------------------------------------------------------------------------------------------------
 
 
-def test_a_line_is_answered_in_the_form_of_openai() -> None:
+def test_an_answer_has_the_form_of_openai() -> None:
     output = only(line("my-id"))
     assert list(output) == ["id", "custom_id", "response", "error"]
     assert output["custom_id"] == "my-id"
@@ -111,8 +111,8 @@ def line_with(**fields: object) -> bytes:
     ("bad", "code", "custom_id"),
     [
         pytest.param(b"x", "invalid_json_line", None, id="no JSON"),
-        pytest.param(line()[:-3], "invalid_json_line", None, id="cut"),
-        pytest.param(line().strip() + b"x", "invalid_json_line", None, id="something behind it"),
+        pytest.param(line()[:-3], "invalid_json_line", None, id="truncated"),
+        pytest.param(line().strip() + b"x", "invalid_json_line", None, id="text after it"),
         pytest.param(line().strip() * 2, "invalid_json_line", None, id="two in one line"),
         pytest.param(b'{"custom_id": "\xff"}', "invalid_custom_id", None, id="no UTF-8"),
         pytest.param(b"\xef\xbb\xbf" + line().strip(), "invalid_json_line", None, id="byte order mark"),
@@ -122,7 +122,7 @@ def line_with(**fields: object) -> bytes:
         pytest.param(
             b'{"body": %b%b}' % (b"[" * 9999, b"]" * 9999), "invalid_json_line", None, id="nested too deeply"
         ),
-        pytest.param(line_with(custom_id="a" * MAX_LINE), "line_too_long", None, id="longer than is taken"),
+        pytest.param(line_with(custom_id="a" * MAX_LINE), "line_too_long", None, id="over the limit"),
         pytest.param(line_without("custom_id"), "invalid_custom_id", None, id="no custom_id"),
         pytest.param(line_with(custom_id=7), "invalid_custom_id", None, id="custom_id that is no string"),
         pytest.param(line_with(custom_id=None), "invalid_custom_id", None, id="custom_id that is null"),
@@ -135,7 +135,7 @@ def line_with(**fields: object) -> bytes:
         pytest.param(line_without("body"), "missing_body", "a", id="no body"),
         pytest.param(line_with(body="s3:/bucket/key"), "invalid_reference", "a", id="no reference"),
         pytest.param(
-            line_with(body=chat("s3://bucket")), "invalid_reference", "a", id="reference line_without a key"
+            line_with(body=chat("s3://bucket")), "invalid_reference", "a", id="reference without a key"
         ),
         pytest.param(line_with(body=chat("s3://B/key")), "invalid_reference", "a", id="reference to no bucket"),
     ],
@@ -168,7 +168,7 @@ def test_a_bad_line_fails_alone(bad: bytes, code: str, custom_id: str | None) ->
         pytest.param(chat(generated([])), 400, "generate_response.choices.0.token_ids", id="no ids"),
     ],
 )
-def test_a_refused_request_has_its_status_and_the_error_envelope(body: object, status: int, param: str) -> None:
+def test_a_refused_request_has_its_status_and_envelope(body: object, status: int, param: str) -> None:
     refused = json.dumps({**GOOD, "custom_id": "refused", "body": body}).encode() + b"\n"
     made = run_job(line("before") + refused + line("after"))
     assert b'"refused"' not in made.results
@@ -179,7 +179,7 @@ def test_a_refused_request_has_its_status_and_the_error_envelope(body: object, s
     assert made.manifest["counts"] == {"total": 3, "completed": 2, "failed": 1}
 
 
-def test_errors_hold_nothing_of_a_line() -> None:
+def test_errors_repeat_nothing_of_a_line() -> None:
     marker = "quixotic-marmalade"
     content = b"\n".join(
         [

@@ -29,7 +29,7 @@ PREFIX = "s3://objects/"
 
 
 def run(content: bytes, objects: Mapping[str, object], store: Memory | None = None) -> Made:
-    """Do a job whose lines refer to some objects."""
+    """Run a job whose lines refer to some objects."""
     store = store or Memory()
     for name, held in objects.items():
         store.objects[PREFIX + name] = held if isinstance(held, bytes) else json.dumps(held).encode()
@@ -40,7 +40,7 @@ def run(content: bytes, objects: Mapping[str, object], store: Memory | None = No
 
 
 def only(content: bytes, objects: Mapping[str, object]) -> Any:
-    """The one output line."""
+    """Return the only output line."""
     (output,) = run(content, objects).outputs
     return output
 
@@ -106,7 +106,7 @@ def test_keys_may_have_any_character() -> None:
 
 
 def padded(length: int) -> bytes:
-    """A generate response of some bytes."""
+    """Return a generate response of a number of bytes."""
     content = json.dumps(generated()).encode()
     return content[:-1] + b" " * (length - len(content)) + b"}"
 
@@ -117,13 +117,13 @@ def padded(length: int) -> bytes:
         pytest.param(b"", "invalid_reference", id="empty"),
         pytest.param(b"{", "invalid_reference", id="no JSON"),
         pytest.param(b"{}{}", "invalid_reference", id="more than JSON"),
-        pytest.param(gzip.compress(padded(999))[:-1], "invalid_reference", id="gzip that is cut"),
+        pytest.param(gzip.compress(padded(999))[:-1], "invalid_reference", id="truncated gzip"),
         pytest.param(b"\x1f\x8bnothing", "invalid_reference", id="no gzip"),
         pytest.param(gzip.compress(b"{") + gzip.compress(b"}"), "invalid_reference", id="gzip of two members"),
         pytest.param(padded(MAX_LINE + 1), "reference_too_large", id="too large"),
         pytest.param(gzip.compress(padded(MAX_LINE + 1)), "reference_too_large", id="too large, compressed"),
         pytest.param(gzip.compress(bytes(9 << 20)), "reference_too_large", id="a bomb"),
-        pytest.param(None, "reference_not_found", id="not there"),
+        pytest.param(None, "reference_not_found", id="missing"),
     ],
 )
 @pytest.mark.parametrize("early", [MAX_LINE + 1, 10], ids=["early", "late"])
@@ -233,7 +233,7 @@ def test_a_piece_without_a_record_does_not_count() -> None:
     job = make_job(store, "bucket/in.jsonl", "bucket/out/job-1/")
     derender(make_worker(store), job)
     assert store.exists(job.lines_name("errors", 0))
-    # That worker died before its record was there; to the next one more is.
+    # The worker died before it wrote the record. When the next one starts, the object exists.
     del store.objects[job.record_name(0)]
     store.objects[f"{PREFIX}late"] = json.dumps(generated()).encode()
     derender(make_worker(store), job)

@@ -133,7 +133,7 @@ def test_a_file_without_a_name_is_one_line(files: Files, capsys: pytest.CaptureF
 
 
 def test_ctrl_c_during_the_start_is_quiet(files: Files) -> None:
-    # As the signal does, wherever what takes long to import is.
+    # As the signal does, at an import that takes long.
     program = (
         "import sys\n"
         "class Interrupted:\n"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATIENCE: Final = 120
-"""Seconds after which something hangs."""
+"""Seconds after which a test is taken to hang."""
 PART: Final = 4096
 
 

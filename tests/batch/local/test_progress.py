@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 PATIENCE: Final = 120
-"""Seconds after which something hangs."""
+"""Seconds after which a test is taken to hang."""
 
 
 @pytest.fixture
 def terminal() -> Iterator[tuple[int, int]]:
-    """A terminal's two ends."""
+    """Open a pseudo-terminal, and return both ends."""
     ends = pty.openpty()
     yield ends
     for end in ends:

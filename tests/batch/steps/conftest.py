@@ -7,6 +7,6 @@ import pytest
 
 @pytest.fixture
 def pieces(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Lines of a piece, made few."""
+    """Make pieces small, and return their number of lines."""
     monkeypatch.setattr("derender.batch.steps.derender.MAX_LINES", 4)
     return 4

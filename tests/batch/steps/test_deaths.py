@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 MIXED = [*lines(5), b"x\n", b"\n", *lines(3), line("line-00004"), *lines(9)[5:], line(7), line("line-00008")]
-"""Lines 0 to 8, some of them again, and some that are none."""
+"""Lines 0 to 8, some of them twice, and some bad ones."""
 
 
 def die_at_each_call(place: Bucket | Memory, do: Callable[[], object]) -> int:
-    """Do something again and again, each time until one call further on, and return how often it died."""
+    """Repeat something that dies one call later each time, and return how often it died."""
     for deaths in count():
         calls = count()
 
@@ -138,7 +138,7 @@ def test_a_late_worker_changes_nothing(late: Callable[[Store, Job], object]) -> 
             if next(left, None) is None:
                 store.on_call = lambda: None
                 if late is derender_all:
-                    # Who saw no records writes all again.
+                    # A worker that saw no records writes everything again.
                     alone = Memory(**{"bucket/in.jsonl": store.objects["bucket/in.jsonl"]})
                     derender_all(alone, job)
                     assert alone.objects.keys() > records.keys()

@@ -1,4 +1,4 @@
-"""Planning a job, and events that can't be done."""
+"""Planning a job, and invalid events."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def test_each_job_writes_to_a_folder_of_its_own(bucket: Bucket, output: str) -> 
 
 
 class Sized(Memory):
-    """A store of one large object."""
+    """A store with one large object."""
 
     def stat(self, name: str) -> Stat:
-        """Its size."""
+        """Return its size."""
         return Stat(len(name) and 50 * 10**12, '"0123456789abcdef0123456789abcdef-10000"')
 
 

@@ -26,7 +26,7 @@ def test_lists_leave_out_files_that_are_being_written(tmp_path: Path) -> None:
 
 def test_an_unreadable_file_is_forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        raise PermissionError  # as all but root are
+        raise PermissionError  # root never gets one
 
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(Forbidden):

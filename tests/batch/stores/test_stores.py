@@ -1,4 +1,4 @@
-"""What holds of all stores, also of the one in memory that other tests use."""
+"""All stores behave the same, including the one in memory that other tests use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Place = tuple["Store", str]
 
 @pytest.fixture(params=["files", "s3", "memory"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A store, and what names in it begin with."""
+    """Return a store, and a prefix for names in it."""
     if request.param == "files":
         return FileStore(), f"{tmp_path}/"
     if request.param == "memory":
