@@ -1,4 +1,5 @@
-"""Complete generations → responses.
+"""Complete generations: generate responses become OpenAI responses.
 
-Imports nothing above it: no streaming, no HTTP.
+`choices` and `message` decode and parse them; `chat` and `completions` write them for one client API each.
+Builds on `models`, `parsing`, `logprobs` and `decoding`; knows nothing of streams or HTTP.
 """

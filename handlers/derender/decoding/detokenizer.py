@@ -62,7 +62,7 @@ class DetokenizerState(Struct, frozen=True, omit_defaults=True, forbid_unknown_f
 def start(
     vocabulary: Vocabulary, prompt_token_ids: Sequence[int] | None, *, skip_special_tokens: bool = True
 ) -> DetokenizerState:
-    """Return the state after a prompt, so that decoding continues it (protocol/README.md, "Detokenization").
+    """Return the state after a prompt, so that decoding continues it (protocol/README.md, "Text").
 
     Args:
         vocabulary: The model's vocabulary.

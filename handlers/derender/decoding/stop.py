@@ -1,4 +1,4 @@
-"""The stop rule: which stop token or stop string ends an output (protocol/README.md, "Detokenization")."""
+"""The stop rule: which stop token or stop string ends an output (protocol/README.md, "Text")."""
 
 from __future__ import annotations
 

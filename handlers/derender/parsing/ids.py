@@ -1,4 +1,4 @@
-"""Ids of tool calls: made from what the call is, so that whoever derenders it again makes the same."""
+"""Ids of tool calls. They are derived from the call, so that derendering it again gives the same id."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MISTRAL_LENGTH: Final = 9
 
 
 def call_id(ids: Ids, call: CallStart, *, request_id: str, choice: int, earlier: int) -> str:
-    """The id of a call. Where a family's clients depend on the model's own, that is it.
+    """Return the id of a tool call: the one that the model wrote, if the family's clients depend on it.
 
     Args:
-        ids: How ids look.
+        ids: The form of ids.
         call: The call.
-        request_id: The generate response's.
+        request_id: The id of the generation.
         choice: The choice's index.
-        earlier: Calls in the conversation before this answer.
+        earlier: Number of calls in the conversation before this answer.
     """
     match ids:
         case Ids.KIMI:

@@ -1,6 +1,7 @@
 """Streamed generations: generate chunks become the chunks of a client's stream, with a state between requests.
 
-Builds on `answers`; knows nothing of HTTP.
+`generation` decodes and parses them; `chat` and `completions` write them for one client API each. Builds on
+`answers`; knows nothing of HTTP.
 """
 
 from .chat import chat_generation

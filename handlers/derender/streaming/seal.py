@@ -1,4 +1,4 @@
-"""The state of a stream on its way through the client: packed, bounded, versioned, authenticated."""
+"""Seal the state of a stream for its way through the client: packed, bounded, versioned and signed."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 __all__ = ["VERSION", "open_state", "seal_state"]
 
 VERSION: Final = 2
-"""Of what `data` holds. It changes with the fields of the states, and with what they mean."""
+"""Version of `data`. It changes if the fields of a state, or their meanings, change."""
 MAX_DATA: Final = 4 * 1024 * 1024
-"""Longest `data`, and most bytes that are packed in it: an open call of a million tokens."""
-_PACKED_FROM: Final = 512
-"""Bytes from which on a state is compressed."""
-_PLAIN, _PACKED = b"\0", b"\1"
+"""Maximum bytes of `data`, before and after compression: room for an open call of a million tokens."""
+_MIN_DEFLATED: Final = 512
+"""Compress states of at least this many bytes."""
+_PLAIN, _DEFLATED = b"\0", b"\1"
 
 
 def seal_state(seal: StateSeal, endpoint: str, parser: Parser | None, state: GenerationState) -> StreamState:
-    """Pack a state.
+    """Seal a state.
 
     Args:
-        seal: The model's.
-        endpoint: What the state is for: one endpoint's means nothing to another.
-        parser: What parses the generation.
+        seal: The model's seal.
+        endpoint: The endpoint that the state is valid for.
+        parser: The parser of the outputs.
         state: The state.
 
     Raises:
-        BadRequest: It is too large: a call that is kept until it is complete is very long.
+        BadRequest: The state is too large, because it holds a very long tool call until that is complete.
     """
     content = msgspec.msgpack.encode(
         (
@@ -51,55 +51,61 @@ def seal_state(seal: StateSeal, endpoint: str, parser: Parser | None, state: Gen
             state.request_id,
             state.created,
             state.counted,
-            _dumped(parser, state.beginning),
-            [(index, _dumped(parser, choice)) for index, choice in state.choices.items()],
+            _dump(parser, state.beginning),
+            [(index, _dump(parser, choice)) for index, choice in state.choices.items()],
         )
     )
-    form = _PLAIN
-    if len(content) >= _PACKED_FROM and len(content) <= MAX_DATA:
-        form, content = _PACKED, zlib.compress(content, 1)
-    data = binascii.b2a_base64(form + content, newline=False)
+    encoding = _PLAIN
+    if len(content) >= _MIN_DEFLATED and len(content) <= MAX_DATA:
+        encoding, content = _DEFLATED, zlib.compress(content, 1)
+    data = binascii.b2a_base64(encoding + content, newline=False)
     if len(data) > MAX_DATA:
         raise BadRequest(
-            f"the state would be longer than {MAX_DATA} bytes: an open tool call is kept until it is complete; "
+            f"the state would exceed {MAX_DATA} bytes: it holds an open tool call until that is complete; "
             "set DERENDER_TOOL_CALL_DELTAS to fragments",
             param="stream_state",
         )
-    signature = _signature(seal.keys[0], data) if seal.keys else None
+    signature = _sign(seal.keys[0], data) if seal.keys else None
     return StreamState(version=VERSION, data=data.decode(), signature=signature)
 
 
 def open_state(seal: StateSeal, endpoint: str, parser: Parser | None, sealed: StreamState) -> GenerationState:
-    """The state again.
+    """Open a sealed state.
+
+    Args:
+        seal: The model's seal.
+        endpoint: The endpoint that the state has to be valid for.
+        parser: The parser of the outputs.
+        sealed: The sealed state.
 
     Raises:
-        BadRequest: It is of another version, model or endpoint, not authentic, damaged, or too large.
+        BadRequest: The state is damaged, forged or too large, or it is of another version, model or endpoint.
     """
     if sealed.version != VERSION:
-        raise _refusal(f"is of version {sealed.version}, not {VERSION}; begin the stream again", ".version")
+        raise _refusal(f"has version {sealed.version}, expected {VERSION}; start the stream again", ".version")
     if len(sealed.data) > MAX_DATA:
-        raise _refusal(f"is longer than {MAX_DATA} bytes", ".data")
+        raise _refusal(f"exceeds {MAX_DATA} bytes", ".data")
     data = sealed.data.encode(errors="replace")
-    if seal.keys and not _authentic(seal.keys, data, sealed.signature):
-        raise _refusal("is not authentic: its signature is missing or wrong", ".signature")
-    damaged = _refusal("is damaged; send it back as it came", ".data")
+    if seal.keys and not _is_authentic(seal.keys, data, sealed.signature):
+        raise _refusal("has a missing or wrong signature; send it back unchanged", ".signature")
+    damaged = _refusal("is damaged; send it back unchanged", ".data")
     try:
         model, of_endpoint, request_id, created, counted, beginning, choices = msgspec.msgpack.decode(
-            _unpacked(data),
+            _unpack(data),
             type=tuple[int, str, str, int, bool, dict[str, Any], list[tuple[int, dict[str, Any]]]],
         )
     except (ValueError, binascii.Error, zlib.error, msgspec.MsgspecError, RecursionError):
         raise damaged from None
     if model != seal.model or of_endpoint != endpoint:
-        raise _refusal("was made for another model, another parser or another endpoint", "")
+        raise _refusal("belongs to another model, parser or endpoint", "")
     try:
         return msgspec.convert(
             {
                 "request_id": request_id,
                 "created": created,
                 "counted": counted,
-                "beginning": _loaded(seal, parser, beginning),
-                "choices": {index: _loaded(seal, parser, choice) for index, choice in choices},
+                "beginning": _load(seal, parser, beginning),
+                "choices": {index: _load(seal, parser, choice) for index, choice in choices},
             },
             GenerationState,
         )
@@ -107,14 +113,14 @@ def open_state(seal: StateSeal, endpoint: str, parser: Parser | None, sealed: St
         raise damaged from None
 
 
-def _dumped(parser: Parser | None, choice: ChoiceState) -> dict[str, Any]:
+def _dump(parser: Parser | None, choice: ChoiceState) -> dict[str, Any]:
     values: dict[str, Any] = msgspec.to_builtins(choice, builtin_types=(bytes,))
     if parser is not None and choice.parsing is not None:
         values["parsing"] = dump_state(parser, choice.parsing)
     return values
 
 
-def _loaded(seal: StateSeal, parser: Parser | None, values: dict[str, Any]) -> ChoiceState:
+def _load(seal: StateSeal, parser: Parser | None, values: dict[str, Any]) -> ChoiceState:
     parsing = values.pop("parsing", None)
     choice = msgspec.convert(values, ChoiceState)
     markers: Container[int] = () if parser is None else parser.markers
@@ -123,37 +129,37 @@ def _loaded(seal: StateSeal, parser: Parser | None, values: dict[str, Any]) -> C
     if max(token_ids) >= seal.size or any(
         isinstance(piece, int) and piece not in markers for piece in output.held
     ):
-        raise ValueError("ids that there are not")
+        raise ValueError("the state has ids that the vocabulary or the parser lacks")
     if (parser is None) != (parsing is None):
-        raise ValueError("parsed, or not")
+        raise ValueError("the state has a parser's state without a parser, or lacks it")
     return choice if parser is None else replace(choice, parsing=load_state(parser, parsing))
 
 
-def _unpacked(data: bytes) -> bytes:
+def _unpack(data: bytes) -> bytes:
     content = binascii.a2b_base64(data, strict_mode=True)
-    form, content = content[:1], content[1:]
-    if form == _PLAIN:
+    encoding, content = content[:1], content[1:]
+    if encoding == _PLAIN:
         return content
-    if form != _PACKED:
-        raise ValueError("no such form")
-    member = zlib.decompressobj()
-    content = member.decompress(content, MAX_DATA)
-    if not member.eof or member.unused_data:
-        raise ValueError("more than there may be, or less")
+    if encoding != _DEFLATED:
+        raise ValueError("unknown encoding")
+    decompressor = zlib.decompressobj()
+    content = decompressor.decompress(content, MAX_DATA)
+    if not decompressor.eof or decompressor.unused_data:
+        raise ValueError("too long, or cut short")
     return content
 
 
-def _authentic(keys: Sequence[bytes], data: bytes, signature: str | None) -> bool:
+def _is_authentic(keys: Sequence[bytes], data: bytes, signature: str | None) -> bool:
     if signature is None:
         return False
-    # Only those who authenticate pay for the import.
+    # Only deployments with keys pay for the import.
     from hmac import compare_digest
 
     given = signature.encode(errors="replace")
-    return any(compare_digest(_signature(key, data).encode(), given) for key in keys)
+    return any(compare_digest(_sign(key, data).encode(), given) for key in keys)
 
 
-def _signature(key: bytes, data: bytes) -> str:
+def _sign(key: bytes, data: bytes) -> str:
     from hmac import digest
 
     return digest(key, b"%d\0%b" % (VERSION, data), "sha256").hex()

@@ -89,7 +89,7 @@ def test_a_state_goes_on_where_it_was_made(model: ServedModel) -> None:
 def test_a_state_of_another_version_is_refused(model: ServedModel, version: int) -> None:
     status, message = go_on(model, {**begun(model), "version": version})
     assert status == 400
-    assert f"version {version}, not 2" in message
+    assert f"version {version}, expected 2" in message
 
 
 def test_a_state_of_another_model_or_endpoint_is_refused(model: ServedModel) -> None:
@@ -165,7 +165,7 @@ def test_a_forged_state_is_refused_where_there_is_a_key(model: ServedModel) -> N
     for each in forged:
         status, message = go_on(secured, each)
         assert status == 400
-        assert "authentic" in message
+        assert "signature" in message
 
 
 def test_every_bit_of_a_signed_state_counts(model: ServedModel) -> None:
