@@ -77,7 +77,7 @@ def test_if_one_model_fails_nothing_is_written(base: Path, tmp_path: Path) -> No
     with pytest.raises(LayerError, match="bad: openai parses whole messages"):
         build_layer([TINY, FAILING], tmp_path / "there" / "new" / "out", base=base)
     assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
-    with pytest.raises(LayerError, match=r"^openai parses whole messages"):
+    with pytest.raises(LayerError, match=r"^bad: openai parses whole messages"):
         build_layer([FAILING], tmp_path / "there", base=base)
     assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
 

@@ -180,6 +180,16 @@ def test_a_special_id_with_another_text_is_found(tiny: Path, capsys: pytest.Capt
     assert difference in capsys.readouterr().out
 
 
+def test_neighbours_that_only_differ_together_are_found(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokenizer = byte_level_tokenizer()
+
+    def join(token_ids: list[int], text: str) -> str:
+        return f"{text}?" if {33, 34} <= {*token_ids} else text
+
+    assert check(tiny, vllm(tokenizer, change=join)) == 1
+    assert "ids 29 to 38\n" in capsys.readouterr().out
+
+
 def test_an_id_beyond_the_layer_is_found(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer = answer_with(200, json.dumps({"tokens": [70_000], "prompt": "a"}).encode())
     assert check(tiny, answer) == 1

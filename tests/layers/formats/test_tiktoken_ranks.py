@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from layer_compiler.formats.tiktoken_ranks import is_ranks
 from tests.layers.builds import build_folder, decode_text, refuse_folder
 from tests.layers.model_folders import END, THINK, TIKTOKEN_CONFIG, TOKENS, ranks, tiktoken_folder, write_json
 
@@ -163,3 +164,7 @@ def test_several_files_of_ranks_are_refused(tmp_path: Path) -> None:
 def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     assert refuse_folder(tiktoken_folder(tmp_path)).endswith("needs tiktoken: pip install 'derender[build]'")
+
+
+def test_a_file_that_can_not_be_opened_is_not_ranks(tmp_path: Path) -> None:
+    assert not is_ranks(tmp_path / "tokenizer.model")

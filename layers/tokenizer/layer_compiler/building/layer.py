@@ -45,13 +45,13 @@ def build_layer(
         The vocabularies in the order of the models.
 
     Raises:
-        LayerError: A model can't be built; the folder is unchanged.
+        LayerError: A model can't be built. The message names it, and the folder is unchanged.
     """
     try:
         _check_folder(models, out, exclusive=exclusive)
         # In the same folder, so that moving the finished files can't fail halfway.
         with _create(out), tempfile.TemporaryDirectory(dir=out, prefix=".unfinished-") as work:
-            built = [_build_model(model, Path(work), base, report, named=len(models) > 1) for model in models]
+            built = [_build_model(model, Path(work), base, report) for model in models]
             for vocabulary in built:
                 place(vocabulary.path, out / vocabulary.path.name)
     except OSError as error:
@@ -85,9 +85,7 @@ def _check_folder(models: Sequence[Model], out: Path, *, exclusive: bool) -> Non
             raise LayerError(f"{path}: not a listed model; remove the file or build into another folder")
 
 
-def _build_model(
-    model: Model, out: Path, base: Path, report: Callable[[str], None], *, named: bool
-) -> BuiltVocabulary:
+def _build_model(model: Model, out: Path, base: Path, report: Callable[[str], None]) -> BuiltVocabulary:
     try:
         kind = find_kind(model.source, base)
         if kind == "compiled":
@@ -108,16 +106,13 @@ def _build_model(
                 reasoning_parser=model.reasoning_parser,
                 repository=fetched.source if kind == "hub" else None,
             )
-    except LayerError as error:
-        raise LayerError(f"{model.name}: {error}" if named else str(error)) from error
+    except (LayerError, VocabularyError) as error:
+        raise LayerError(f"{model.name}: {error}") from error
 
 
 def _copy(model: Model, source: Path, out: Path) -> BuiltVocabulary:
     """Copy a compiled vocabulary, unchanged."""
-    try:
-        manifest = load(source).manifest
-    except VocabularyError as error:
-        raise LayerError(str(error)) from error
+    manifest = load(source).manifest
     if manifest.name != model.name:
         raise LayerError(f"{source}: the vocabulary of {manifest.name}, not of {model.name}")
     path = out / file_name(model.name)

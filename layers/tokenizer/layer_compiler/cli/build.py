@@ -15,8 +15,8 @@ from layer_compiler.errors import LayerError
 from layer_compiler.inference import AUTO, NO_PARSER
 from layer_compiler.sources.kinds import find_kind
 
+from .output import describe, format_served_names, pluralize, print_table
 from .progress import show_progress
-from .tables import describe, format_served_names, pluralize, print_table
 
 if TYPE_CHECKING:
     import argparse
@@ -89,9 +89,7 @@ def _build_list(options: argparse.Namespace) -> None:
         with show_progress(len(models)) as report:
             built = build_layer(models, options.out, base=options.models.parent, exclusive=True, report=report)
     except LayerError as error:
-        # With several models, the error names the model.
-        place = f"{options.models}: {models[0].name}" if len(models) == 1 else f"{options.models}"
-        raise LayerError(f"{place}: {error}") from error
+        raise LayerError(f"{options.models}: {error}") from error
     for vocabulary in built:
         _print_warnings(vocabulary.manifest.name, vocabulary.warnings)
     print_table(built)

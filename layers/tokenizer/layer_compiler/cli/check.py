@@ -15,7 +15,7 @@ from layer_compiler.checking.recording import read_recording
 from layer_compiler.checking.vllm_server import VllmServer
 from layer_compiler.errors import LayerError, explain_missing_package
 
-from .tables import join_words, pluralize
+from .output import join_words, pluralize
 
 if TYPE_CHECKING:
     import argparse

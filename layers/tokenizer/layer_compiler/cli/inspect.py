@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from derender.vocabulary import find_files, load
 
-from .tables import describe
+from .output import describe
 
 if TYPE_CHECKING:
     import argparse

@@ -149,8 +149,7 @@ def _follow_branch(parts: Sequence[_Part]) -> Texts:
     for part in parts:
         code = part.statement
         if not code:
-            if part.texts:
-                texts = tuple(text[-_MAX_PROMPT_CHARACTERS:] for text in concatenate(texts, part.texts))
+            texts = tuple(text[-_MAX_PROMPT_CHARACTERS:] for text in concatenate(texts, part.texts))
             continue
         word = code.split(None, 1)[0]
         if not blocks and word in {"endif", "elif", "else"}:

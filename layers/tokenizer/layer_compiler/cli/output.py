@@ -1,4 +1,4 @@
-"""Describe layers for people: a table of all models, and everything about one."""
+"""What the commands print: a table of vocabularies, everything about one, and phrases."""
 
 from __future__ import annotations
 
