@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mangum import Mangum
+from msgspec.structs import replace
 
 from derender.errors import InternalError, InvalidRequest, ResponseTooLarge
 from derender.protocol.envelope import error_response

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import pytest
+from msgspec.structs import asdict
 
 from derender.telemetry.observation import OTHER
 from derender.telemetry.request_ids import REQUEST_ID
@@ -29,8 +28,7 @@ COMPLETIONS: Final = "/v1/completions/derender"
 def fields_of(observation: Observation) -> dict[str, Any]:
     """Return the fields of an observation that are not empty, without the time."""
     assert observation.seconds > 0
-    request, answer = dataclasses.asdict(observation), dataclasses.asdict(observation.answer)
-    fields = {**request, **answer, **msgspec.structs.asdict(observation.answer.tally)}
+    fields = {**asdict(observation), **asdict(observation.answer), **asdict(observation.answer.tally)}
     return {
         name: value for name, value in fields.items() if value and name not in ("seconds", "answer", "tally")
     }

@@ -5,8 +5,9 @@ No field holds anything that a client or a model wrote, except ids that pass `is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from .tally import NOTHING, Tally
 
@@ -23,8 +24,7 @@ CLIENT_LEFT: Final = 499
 """Status of a request whose client left before the end of the answer, as in nginx. Nobody receives it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerFacts:
+class AnswerFacts(Struct, frozen=True, kw_only=True):
     """What the code that makes an answer knows about it."""
 
     completion_id: str | None = None
@@ -38,8 +38,7 @@ class AnswerFacts:
     tally: Tally = NOTHING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class Observation(Struct, frozen=True, kw_only=True):
     """A request and its answer, made once the answer is complete."""
 
     endpoint: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from derender.telemetry.log_lines import configure_logging
 from derender.telemetry.observation import CLIENT_LEFT, OTHER, AnswerFacts, Observation
