@@ -38,7 +38,7 @@ TIKTOKEN_CONFIG: Final[dict[str, Any]] = {
 
 
 def ranks(tokens: Iterable[bytes] = TOKENS) -> bytes:
-    """A file of ranks."""
+    """Write a file of ranks."""
     lines = (base64.b64encode(token) + b" %d" % rank for rank, token in enumerate(tokens))
     return b"".join(line + b"\n" for line in lines)
 
@@ -46,7 +46,7 @@ def ranks(tokens: Iterable[bytes] = TOKENS) -> bytes:
 def tiktoken_folder(
     folder: Path, content: bytes | None = None, *, name: str = "tiny.tiktoken", **config: Any
 ) -> Path:
-    """A folder of ranks and the special tokens beside them."""
+    """Write a folder with ranks and the special tokens beside them."""
     write_json(folder / "tokenizer_config.json", {**TIKTOKEN_CONFIG, **config})
     (folder / name).write_bytes(ranks() if content is None else content)
     return folder
@@ -58,7 +58,7 @@ SPECIAL: Final = ("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[TOOL_CALLS]", "
 
 
 def tekken(tokens: Sequence[bytes] = TOKENS, **changes: Any) -> dict[str, Any]:
-    """A tekken.json of version 13; seven of its ten special tokens are listed. `config` is merged."""
+    """Return a tekken.json of version 13 that lists seven of its ten special tokens. `config` is merged."""
     config = {
         "pattern": r"\w+|\W+",
         "num_vocab_tokens": len(tokens),
@@ -83,7 +83,7 @@ def tekken(tokens: Sequence[bytes] = TOKENS, **changes: Any) -> dict[str, Any]:
 
 
 def tekken_folder(folder: Path, file: object = None) -> Path:
-    """A folder with a tekken.json."""
+    """Write a folder with a tekken.json."""
     write_json(folder / "tekken.json", tekken() if file is None else file)
     return folder
 
@@ -104,7 +104,7 @@ SPIECE: Final = {text: token_id for token_id, (text, _) in enumerate(PIECES)}
 
 
 def piece(text: bytes, kind: int, score: float = 0.0) -> bytes:
-    """A piece of a model."""
+    """Encode a piece of a model."""
     return write_bytes(1, write_bytes(1, text) + b"\x15" + struct.pack("<f", score) + write_varint(3, kind))
 
 
@@ -116,7 +116,7 @@ def model(
     extra_whitespaces: bool | None = False,
     more: bytes = b"",
 ) -> bytes:
-    """A BPE model. A flag that is None is left out, and so what the format has it be."""
+    """Encode a BPE model. A flag that is None is left out, which means the format's default."""
     settings = b"".join(write_varint(field, value) for field, value in {3: 2, 35: 1, **(trainer or {})}.items())
     flags = ((3, dummy_prefix), (4, extra_whitespaces))
     normalizer = write_bytes(1, b"identity") + b"".join(
@@ -133,7 +133,7 @@ def model(
 def sentence_piece_folder(
     folder: Path, content: bytes | None = None, *, name: str = "tokenizer.model", **configs: object
 ) -> Path:
-    """A folder with a model, and configuration files where they are given."""
+    """Write a folder with a model and the given configuration files."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_bytes(model() if content is None else content)
     for file, value in configs.items():

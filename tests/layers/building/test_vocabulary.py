@@ -90,7 +90,7 @@ def test_other_names_are_refused(folder: Path, name: str) -> None:
     assert "a name has letters, digits and" in refuse_folder(folder, name)
 
 
-# --- what is replaced -----------------------------------------------------------------------------------------
+# --- earlier vocabularies -------------------------------------------------------------------------------------
 
 
 def test_a_vocabulary_of_the_same_name_is_replaced(folder: Path, tmp_path: Path) -> None:

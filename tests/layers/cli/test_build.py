@@ -1,4 +1,4 @@
-"""`derender layer build` and `inspect`: what they accept and what they print."""
+"""`derender layer build` and `derender layer inspect`."""
 
 from __future__ import annotations
 

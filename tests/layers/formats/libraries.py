@@ -1,4 +1,4 @@
-"""The formats' own libraries, as their users load them: what they say is right."""
+"""Load a tokenizer with its format's own library, as users do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Library:
 
     encode: Callable[[str], list[int]]
     decode: Callable[[list[int]], str]
-    """The text of ids of which none is special."""
+    """Decodes ids without special ones."""
 
 
 def library(path: Path) -> Library:

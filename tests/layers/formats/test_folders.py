@@ -1,4 +1,4 @@
-"""Which of a folder's tokenizers is parsed, and files that are written to do harm."""
+"""A folder's preferred tokenizer is parsed, and files that would fill the memory are refused."""
 
 from __future__ import annotations
 
@@ -112,11 +112,11 @@ import resource, sys
 from pathlib import Path
 from layer_compiler import LayerError, build
 resource.setrlimit(resource.RLIMIT_AS, (1500 << 20, 1500 << 20))
-for folder in sys.stdin.read().splitlines():
+for line in sys.stdin:
     try:
-        build(Path(folder), "tiny", Path(sys.argv[1]))
+        build(Path(line.strip()), "tiny", Path(sys.argv[1]))
     except LayerError as error:
-        print(error)
+        print(error, flush=True)
 """
 SIZES: Final = ("default_vocab_size", "default_num_special_tokens")
 BOMBS: Final[dict[str, tuple[str, Callable[[], bytes]]]] = {
@@ -143,25 +143,26 @@ BOMBS: Final[dict[str, tuple[str, Callable[[], bytes]]]] = {
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory limit is Linux's")
 def test_files_that_would_fill_the_memory_are_refused(tmp_path: Path) -> None:
-    """One process refuses them all, and each is deleted at once: they are large."""
-    command = [sys.executable, "-c", LIMITED_MEMORY, str(tmp_path / "out")]
+    """One process with little memory refuses them all."""
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, "-c", LIMITED_MEMORY, str(tmp_path / "out")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
     ) as process:
-        folders = []
-        for number, (name, content) in enumerate(BOMBS.values()):
-            folder = tokenizer_folder(tmp_path / str(number)) if "config" in name else tmp_path / str(number)
-            folder.mkdir(exist_ok=True)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number, (bomb, (name, content)) in enumerate(BOMBS.items()):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            if "config" in name:
+                tokenizer_folder(folder)
             (folder / name).write_bytes(content())
-            folders.append(folder)
-        printed, _ = process.communicate("\n".join(map(str, folders)), timeout=60)
-    for folder, (name, _) in zip(folders, BOMBS.values(), strict=True):
-        (folder / name).unlink()
-    assert process.returncode == 0, printed
-    lines = printed.splitlines()
-    assert len(lines) == len(BOMBS), printed
-    for line, folder, bomb in zip(lines, folders, BOMBS, strict=True):
-        assert line.startswith(str(folder)), bomb
+            process.stdin.write(f"{folder}\n")
+            assert process.stdout.readline().startswith(str(folder)), bomb
+            (folder / name).unlink()
+    assert process.returncode == 0
     assert not list(tmp_path.glob("out/*"))
 
 

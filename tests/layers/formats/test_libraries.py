@@ -1,4 +1,4 @@
-"""What a format's own library refuses or decodes differently."""
+"""A tokenizer that its format's own library refuses is refused."""
 
 from __future__ import annotations
 

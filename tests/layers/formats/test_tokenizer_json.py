@@ -1,4 +1,4 @@
-"""tokenizer.json: its rules, each token's bytes, added tokens, and what is refused."""
+"""tokenizer.json: its rules, each token's bytes, added tokens, and malformed files."""
 
 from __future__ import annotations
 

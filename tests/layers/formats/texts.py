@@ -1,4 +1,4 @@
-"""A sentence in each of twenty scripts and more, none of which the compiler's own corpus has."""
+"""Sentences in more than twenty scripts. The compiler's own corpus has none of them."""
 
 from typing import Final
 

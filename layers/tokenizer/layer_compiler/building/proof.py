@@ -26,7 +26,7 @@ MAX_SEQUENCE_IDS: Final = 48
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was compared and found equal."""
+    """Counts of what was compared and found equal."""
 
     ids: int
     texts: int

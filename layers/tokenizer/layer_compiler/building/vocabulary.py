@@ -41,7 +41,7 @@ class BuiltVocabulary(NamedTuple):
     proof: Proof | None = None
     """None if the `tokenizers` library decodes, or if the vocabulary was compiled before."""
     warnings: tuple[str, ...] = ()
-    """What the model's files don't tell, and the consequence."""
+    """Missing facts and their consequences."""
 
 
 def build(

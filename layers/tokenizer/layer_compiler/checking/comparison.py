@@ -35,7 +35,7 @@ _CLEANED_UP: Final = (
     *((" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'")),
     *((" n't", "n't"), (" 'm", "'m"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re")),
 )
-"""What transformers' `clean_up_tokenization_spaces` replaces. /detokenize may do it, generation doesn't."""
+"""Replacements of transformers' `clean_up_tokenization_spaces`. /detokenize may do them, generation doesn't."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Difference:
 
 @dataclass
 class Counts:
-    """How much was compared."""
+    """Counts of what was compared."""
 
     texts: int = 0
     ids: int = 0
@@ -61,12 +61,12 @@ class Counts:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was compared, and what differs."""
+    """The result: counts, differences and warnings."""
 
     counts: Counts
     differences: tuple[Difference, ...]
     warnings: tuple[str, ...]
-    """What the layer doesn't say and no peer can tell."""
+    """Facts that the layer lacks and no peer can tell."""
 
 
 def compare_with_recording(vocabulary: Vocabulary, recording: Iterable[RecordedText]) -> Comparison:

@@ -1,4 +1,4 @@
-"""What a vocabulary is compared with: a server that has the model's tokenizer, or a recording."""
+"""The other side of a comparison: a server that has the model's tokenizer, or a recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands print: a table of vocabularies, everything about one, and phrases."""
+"""Text that the commands print: a table of vocabularies, a description of one, and phrases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a format's module returns: a parsed tokenizer, and the library that it must agree with."""
+"""The parsed tokenizer that each format's module returns, and the library that it must agree with."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ParsedTokenizer:
     origins: dict[str, str] = field(default_factory=dict)
     """Field of the manifest → the file and field that gave it."""
     warnings: tuple[str, ...] = ()
-    """What is missing, and the consequence."""
+    """Missing facts and their consequences."""
 
 
 @dataclass(frozen=True, slots=True)

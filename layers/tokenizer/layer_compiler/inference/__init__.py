@@ -7,7 +7,7 @@
 | `evidence.py` | the files, read into one value |
 | `template.py` | the text that a chat template writes, with holes for values |
 | `expression.py` | the same for one expression of a template |
-| `families.py` | the table: what identifies each model family, and its parsers |
+| `families.py` | the table of model families: the signs that identify each, and its parsers |
 
 Files decide. The model's name only chooses between parsers that the files leave. If nothing decides, no parser
 is set.

@@ -32,7 +32,7 @@ class ParserChoice:
     origins: dict[str, str] = field(default_factory=dict)
     """Field of the manifest → "inferred", if its parser was."""
     warnings: tuple[str, ...] = ()
-    """What the files don't tell, and what was observed."""
+    """Doubts, and the observations behind them."""
 
 
 def choose_parsers(

@@ -41,10 +41,10 @@ class Inference:
     """A model's parsers, as far as its files tell.
 
     Attributes:
-        tool_call_parser: The tool-call parser, or None if there is none or it is unknown.
-        reasoning_parser: The reasoning parser, or None if there is none or it is unknown.
-        observations: What was observed, for people, a line each.
-        certain: Whether the files decide both. If not, the model's name decided, or None means "unknown".
+        tool_call_parser: The tool-call parser, or None if the model has none or it is unknown.
+        reasoning_parser: The reasoning parser, or None if the model has none or it is unknown.
+        observations: Lines for people.
+        certain: True if the files decide both. If not, the model's name decided, or None means "unknown".
     """
 
     tool_call_parser: str | None
@@ -60,14 +60,14 @@ class _Finding:
     candidates: frozenset[_Parsers]
     observations: tuple[str, ...] = ()
     complete: bool = True
-    """Whether a parser exists for everything that was observed."""
+    """True if a parser exists for everything that was observed."""
 
 
 def infer(evidence: Evidence, name: str | None = None) -> Inference:
     """Decide by the evidence.
 
     Args:
-        evidence: What the model's files hold.
+        evidence: The evidence in the model's files.
         name: The model's name. It only chooses between candidates that the evidence leaves.
     """
     finding = _find(evidence)
@@ -141,7 +141,7 @@ def _find_thinking(template: Template) -> Thinking:
 
 
 def _find_family_thinking(family: Family, thinking: Thinking, template: Template) -> Thinking:
-    """Return the same for a family that has signs of its own."""
+    """Return the same, with the special signs of some families."""
     if thinking is not Thinking.NONE:
         return thinking
     signs = {

@@ -1,4 +1,4 @@
-"""What a model's files hold that identifies its parsers."""
+"""Read the evidence for a model's parsers from its files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TOOL_CALLS: Final = "[TOOL_CALLS]"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a model's files hold.
+    """Evidence in a model's files.
 
     Attributes:
         added_tokens: The tokenizer's added tokens.
@@ -39,7 +39,7 @@ class Evidence:
         tekken_version: The version of Mistral's own tokenizer.
         sentence_piece_version: The version in the name of Mistral's SentencePiece model, if the model has the
             token that begins calls.
-        unreadable: What can't be read, and why, a line each.
+        unreadable: Files and fields that can't be read, and why, a line each.
     """
 
     added_tokens: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""The table of model families: what identifies each, and its parsers."""
+"""The table of model families: the signs that identify each, and its parsers."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _RAISES: Final = re.compile(r"raise_exception\b")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What a chat template writes.
+    """A chat template's text and code.
 
     Attributes:
         text: All text, in the template's order.

@@ -1,4 +1,4 @@
-"""A model's folder: which files are read, how they are read within limits, what the configuration files say.
+"""A model's folder: its files, how to read them within limits, and its configuration.
 
 Imports only `errors`.
 """

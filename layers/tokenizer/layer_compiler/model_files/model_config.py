@@ -1,4 +1,4 @@
-"""What a model's configuration files say: stop ids, number of ids, longest sequence.
+"""A model's configuration: stop ids, number of ids, longest sequence.
 
 Precedence follows vLLM. Stop ids come from generation_config.json if it exists, otherwise from config.json. The
 longest sequence is the least of the fields that give one, scaled as the rotary embedding is, and at most the
@@ -88,7 +88,7 @@ class Configuration:
     origins: dict[str, str]
     """Field of the manifest → the file and field that gave it."""
     warnings: tuple[str, ...]
-    """What is missing, and the consequence."""
+    """Missing facts and their consequences."""
 
 
 def read_configuration(folder: Path) -> Configuration:

@@ -1,4 +1,4 @@
-"""What tokenizer_config.json says: added tokens, special tokens, the end of a sequence, a response template."""
+"""tokenizer_config.json: added tokens, special tokens, the end of a sequence, a response template."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _MAX_LICENCE: Final = 512
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be published."""
+    """A layer that is ready to be published."""
 
     name: str
     archive: Archive
@@ -132,7 +132,7 @@ def publish(plan: Plan, lambda_: LambdaClient, s3: S3Client) -> LayerVersion:
     """Publish a layer, unless it is published already.
 
     Args:
-        plan: What to publish.
+        plan: The packed layer.
         lambda_: Client for the region's Lambda.
         s3: Client for the bucket's S3.
 
