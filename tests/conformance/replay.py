@@ -24,10 +24,11 @@ from .vocabularies import FAMILIES, ids_of, layer, special_ids, tokenizer_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from canitoolcall.chunking import ChunkStrategy
     from canitoolcall.fixtures import Fixture
     from canitoolcall.results import CheckResult
 
-__all__ = ["DELTAS", "Deltas", "Replay"]
+__all__ = ["DELTAS", "Deltas", "Replay", "client_options"]
 
 MODEL: Final = "replayed"
 CALL_SIZES: Final = (1, 3, 12, 2, 30, 5)
@@ -45,30 +46,39 @@ class Replay:
         self._client = cache(_client)
         self._whole: dict[str, ParseResult] = {}
 
-    def check(self, fixture: Fixture, deltas: Deltas) -> list[CheckResult]:
-        """What the suite's checks say of a fixture, whole and in chunks.
+    def check(
+        self, fixture: Fixture, deltas: Deltas, strategies: Sequence[ChunkStrategy] = DEFAULT_STRATEGIES
+    ) -> list[CheckResult]:
+        """Run the suite's checks on a fixture, whole and in chunks.
 
-        Of an output that holds nothing but a call that is cut, fragments of the call have been sent, which the
-        suite judges as if it had been complete: with those, only the whole answer is checked.
+        If an output contains only a truncated call, a stream of fragments has sent part of the call, which
+        the suite judges as if it were complete. Then only the whole answer is checked.
+
+        Args:
+            fixture: The fixture.
+            deltas: How a call's arguments are streamed.
+            strategies: How the output is split into chunks.
         """
         streams = {}
         if deltas == "complete" or fixture.expected_error is None:
-            streams = self.streamed(fixture, deltas)
+            streams = self.stream(fixture, deltas, strategies)
         observed = Observation(nonstream=self.whole(fixture), streams=streams)
         return run_checks(fixture, FAMILIES[fixture.family], observed)
 
     def whole(self, fixture: Fixture) -> ParseResult:
-        """What the endpoint answers to a complete output."""
+        """Return the answer to the complete output."""
         if fixture.id not in self._whole:
             self._whole[fixture.id] = self._answer(fixture)
         return self._whole[fixture.id]
 
-    def streamed(self, fixture: Fixture, deltas: Deltas) -> dict[str, ParseResult]:
-        """What a stream adds up to, for each way to split it."""
+    def stream(
+        self, fixture: Fixture, deltas: Deltas, strategies: Sequence[ChunkStrategy]
+    ) -> dict[str, ParseResult]:
+        """Return what the stream of each strategy adds up to."""
         name, output = tokenizer_of(fixture.reference_model), ids_of(fixture.id).output
         results: dict[tuple[int, ...], ParseResult] = {}
         streams = {}
-        for strategy in DEFAULT_STRATEGIES:
+        for strategy in strategies:
             chunks = split(output, strategy, special_ids(name))
             sizes = tuple(map(len, chunks))
             if sizes not in results:
@@ -82,8 +92,7 @@ class Replay:
             "prompt_token_ids": list(ids_of(fixture.id).prompt),
             "chat_request": {
                 "messages": [{"role": "user", "content": "hi"}],
-                **_offer(fixture),
-                **_template_arguments(fixture),
+                **client_options(fixture),
             },
         }
         names = tokenizer_of(fixture.reference_model), parsers_of(fixture.reference_model)
@@ -137,16 +146,16 @@ def _client(name: str, parsers: ParserNames, deltas: Deltas) -> Client:
     return Client(create_app(load_models(settings), max_body_bytes=settings.max_body_bytes))
 
 
-def _offer(fixture: Fixture) -> dict[str, Any]:
-    """The tools that the client offers. An empty list is refused by servers, so it is left out."""
-    return {"tools": [dict(tool) for tool in fixture.tools], "tool_choice": "auto"} if fixture.tools else {}
-
-
-def _template_arguments(fixture: Fixture) -> dict[str, Any]:
-    if fixture.thinking is None:
-        return {}
-    # Templates read one or the other.
-    return {"chat_template_kwargs": {"enable_thinking": fixture.thinking, "thinking": fixture.thinking}}
+def client_options(fixture: Fixture) -> dict[str, Any]:
+    """Return the fields of the client's request that parsing depends on. Servers refuse an empty list of
+    tools."""
+    options: dict[str, Any] = {}
+    if fixture.tools:
+        options |= {"tools": [dict(tool) for tool in fixture.tools], "tool_choice": "auto"}
+    if fixture.thinking is not None:
+        # Templates read one or the other.
+        options["chat_template_kwargs"] = {"enable_thinking": fixture.thinking, "thinking": fixture.thinking}
+    return options
 
 
 def _choice(fixture: Fixture, token_ids: Sequence[int], *, last: bool) -> dict[str, Any]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .outputs import Family, Output
     from .values import Value
 
-__all__ = ["Found", "Stream", "encode", "found", "ids_of", "joined", "prompt_ids", "run", "split"]
+__all__ = ["Found", "Stream", "encode", "found", "ids_of", "join_events", "prompt_ids", "run", "split"]
 
 WIDEST: Final = 12
 
@@ -150,7 +150,7 @@ class Stream:
 
     def ended(self, *, cut: bool) -> list[Event]:
         """All events, if the output ends here."""
-        return joined([*self.events, *finish(self.parser, self.state, cut=cut)[0]])
+        return join_events([*self.events, *finish(self.parser, self.state, cut=cut)[0]])
 
 
 def run(
@@ -161,14 +161,14 @@ def run(
     prompt: Sequence[int] = (),
     cut: bool = False,
 ) -> list[Event]:
-    """The events of an output, joined."""
+    """The events of an output, join_events."""
     stream = Stream(vocabulary, parser, prompt)
     for chunk in chunks:
         stream.feed(chunk)
     return stream.ended(cut=cut)
 
 
-def joined(events: Iterable[Event]) -> list[Event]:
+def join_events(events: Iterable[Event]) -> list[Event]:
     """Events, neighbours of one kind as one."""
     found: list[Event] = []
     for event in events:

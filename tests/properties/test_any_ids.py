@@ -16,7 +16,7 @@ from tests.support.parsers import request_parser
 
 from .examples import tried
 from .outputs import FAMILIES, Family, outputs
-from .streams import encode, found, ids_of, joined, prompt_ids, run, split
+from .streams import encode, found, ids_of, join_events, prompt_ids, run, split
 from .values import MARKS
 
 if TYPE_CHECKING:
@@ -159,7 +159,10 @@ def test_where_no_calls_are_wanted_there_are_none(family: Family, data: st.DataO
     ids = ids_of(family, output, 12)
     prompt = prompt_ids(family, output.prompt)
     events = run(vocabulary(family.vocabulary), parser, [ids], prompt=prompt)
-    assert joined(run(vocabulary(family.vocabulary), parser, [[each] for each in ids], prompt=prompt)) == events
+    assert (
+        join_events(run(vocabulary(family.vocabulary), parser, [[each] for each in ids], prompt=prompt))
+        == events
+    )
     result = found(events)
     assert not result.calls
     assert result.reasoning == output.reasoning
