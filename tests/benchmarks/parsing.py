@@ -1,4 +1,4 @@
-"""Measures parsing: a whole output beside the same without a parser, and a chunk after a long history."""
+"""Measure parsing: a whole output with and without parsers, and a chunk after a long history."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 HISTORIES: Final = (100, 2_000, 16_000)
 CHUNKS: Final = 300
-"""Chunks of one token that are timed after each history."""
+"""Chunks of one token timed after each history."""
 PARAMETERS: Final = {
     "type": "object",
     "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
@@ -42,7 +42,7 @@ NO_PARSERS: Final = {"DERENDER_TOOL_CALL_PARSER": "none", "DERENDER_REASONING_PA
 
 
 def rows(rounds: int, tokenizer: Path) -> list[Row]:
-    """All figures, with the bundled vocabulary and its parsers.
+    """Return all rows, with the bundled vocabulary and its parsers.
 
     Args:
         rounds: How often each is measured.
@@ -59,7 +59,7 @@ def _encode(definition: Tokenizer, text: str) -> list[int]:
 
 
 def _whole(rounds: int, encode: Callable[[str], list[int]]) -> list[Row]:
-    """Event in to response out, with parsers and without."""
+    """Measure from event to response, with parsers and without."""
     call = '<tool_call>\n{"name": "write_file", "arguments": {"path": "a.py", "content": "%s"}}\n</tool_call>'
     outputs = {
         "an answer": encode(WORDS * TOKENS)[:TOKENS],
@@ -107,7 +107,7 @@ def _parser(*, whole_calls: bool) -> tuple[ServedModel, Parser]:
 
 
 def _outputs(encode: Callable[[str], list[int]]) -> dict[str, list[int]]:
-    """Long outputs, by what the last token of each is in."""
+    """Return long outputs, by what their last token is in."""
     length = max(HISTORIES) + CHUNKS
     begun = '<tool_call>\n{"name": "write_file", "arguments": {"content": "'
     return {
@@ -125,7 +125,7 @@ def _after(model: ServedModel, parser: Parser, token_ids: Sequence[int]) -> tupl
 
 
 def _chunks(rounds: int, encode: Callable[[str], list[int]]) -> list[Row]:
-    """A chunk of one token after histories, in turns."""
+    """Measure a chunk of one token after histories, in turns."""
     model, parser = _parser(whole_calls=False)
     found = []
     for name, token_ids in _outputs(encode).items():
@@ -155,7 +155,7 @@ def _chunks(rounds: int, encode: Callable[[str], list[int]]) -> list[Row]:
 
 
 def _sizes(encode: Callable[[str], list[int]]) -> list[Row]:
-    """The state as JSON after the longest history."""
+    """Measure the state as JSON after the longest history."""
     found = []
     for mode, whole_calls in (("fragments", False), ("complete", True)):
         model, parser = _parser(whole_calls=whole_calls)

@@ -1,4 +1,4 @@
-"""The parsers that each model is served with, by the names of vLLM's flags."""
+"""The parsers of each model, by the names of vLLM's flags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["PARSERS", "ParserNames", "parsers_of"]
 
 
 class ParserNames(NamedTuple):
-    """What `--tool-call-parser` and `--reasoning-parser` are; None is a model without reasoning."""
+    """The values of `--tool-call-parser` and `--reasoning-parser`; None for a model without reasoning."""
 
     tool_call: str
     reasoning: str | None
@@ -46,7 +46,7 @@ PARSERS: Final = (
 
 
 def parsers_of(model: str) -> ParserNames:
-    """The parsers of a model.
+    """Return the parsers of a model.
 
     Raises:
         LookupError: No parsers are known for it.

@@ -1,8 +1,9 @@
-"""Prints how many recorded outputs of `canitoolcall` parse as they are to, beside what it publishes of others.
+"""Print how many recorded outputs of `canitoolcall` parse as expected, beside the results it publishes of
+other engines.
 
     python tests/conformance/report.py [--failures] [--family SLUG …] [--fixture ID …]
 
-A soft pass differs in whitespace around a text only.
+A soft pass differs only in whitespace around a text.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _rows(replay: Replay, fixture: Fixture, deltas: Deltas) -> list[CheckResult]:
-    """The rows of the suite's checks; one that says so where parsing raised."""
+    """Return the rows of the suite's checks, or a row that tells what parsing raised."""
     try:
         return replay.check(fixture, deltas)
     except Exception:
@@ -110,7 +111,8 @@ def _by_family(counts: Counter[tuple[str, Deltas, Status]], fixtures: Counter[st
 
 
 def _beside_others(counts: Counter[tuple[str, Deltas, Status]]) -> Iterator[str]:
-    """The totals beside those in the suite's description: each engine over the fixtures it has parsers for."""
+    """Yield the totals beside those in the suite's description: each engine over the fixtures it has parsers
+    for."""
     description = metadata.metadata(SUITE)["Description"]
     yield _line("engine", "version", "fixtures", "pass", "soft pass", "fail")
     yield _line("---", "---", *["---:"] * 4)

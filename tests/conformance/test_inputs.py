@@ -39,7 +39,7 @@ REPLAYED_WITH: Final = {
 MODELS: Final = tuple(sorted({fixture.reference_model for fixture in FIXTURES}))
 
 
-def test_every_fixture_is_there() -> None:
+def test_all_fixtures_are_present() -> None:
     assert len({fixture.id for fixture in FIXTURES}) == len(FIXTURES) == 469
     assert len(FAMILIES) == 9
     assert Counter(tokenizer_of(fixture.reference_model) for fixture in FIXTURES) == REPLAYED_WITH
@@ -83,7 +83,7 @@ def test_ids_decode_to_what_was_recorded(fixture: Fixture) -> None:
 
 
 @pytest.mark.parametrize("model", [model for model in MODELS if tokenizer_of(model) == STAND_IN])
-def test_a_marker_is_an_id_where_the_model_wrote_an_id(model: str) -> None:
+def test_markers_are_ids_where_the_model_wrote_ids(model: str) -> None:
     """As often as the stand-in's marker occurs in each output, one of the recorded ids does."""
     fixtures = [fixture for fixture in FIXTURES if fixture.reference_model == model]
     recorded: defaultdict[int, Counter[str]] = defaultdict(Counter)

@@ -1,11 +1,11 @@
 """Token ids of the recorded outputs, and the vocabularies that decode them.
 
-Every fixture records the ids that its model wrote. Where a tokenizer that can be fetched decodes them to the
-recorded text, those are replayed, so that a marker is a token or text as it was in the output. Newer models
-often have an older model's tokenizer with other names for ids that were reserved; the names are given here. For
-the other models the text is encoded with a stand-in: Qwen3's tokenizer with these models' markers as further
-special tokens, and as text where the recorded ids say so (`ORDINARY`). It has `<think>` as a token, which
-Magistral-Small-2506 writes as text.
+Each fixture records the ids that its model wrote. If a tokenizer that can be downloaded decodes them to the
+recorded text, they are replayed, so that a marker is a token or text as it was in the output. Newer models
+often have an older model's tokenizer with other names for ids that were reserved. The names are given here.
+The outputs of other models are encoded with a stand-in: Qwen3's tokenizer with these models' markers as
+additional special tokens, or as text if the recorded ids show that (`ORDINARY`). It has `<think>` as a token,
+which Magistral-Small-2506 writes as text.
 
     tokenizer      made from                    models                                        fixtures
     qwen3                                       Qwen3, Qwen3-Coder, Qwen3-Coder-Next                70
@@ -79,7 +79,7 @@ TOKENIZERS: Final = (
     (r"", STAND_IN),
 )
 PLAIN: Final = frozenset({"<function=", "</function>", "<parameter=", "</parameter>"})
-"""Markers that are no token of their own."""
+"""Markers that are not tokens."""
 ORDINARY: Final = {
     "kimi/k3-control-marker-text-in-value": ("<|close|>argument<|sep|> is how args end",),
     "mistral/v13think-marker-in-arguments": (
@@ -87,16 +87,16 @@ ORDINARY: Final = {
         'Calls look like [TOOL_CALLS]name[ARGS]{\\"a\\": 1}; thinking is [THINK]...[/THINK].',
     ),
 }
-"""Fixture → passages of its output whose markers are ordinary text, as the recorded ids say."""
+"""Fixture → passages of its output whose markers are ordinary text, as the recorded ids show."""
 
 
 @dataclass(frozen=True)
 class Derived:
-    """A tokenizer made from a fetched one."""
+    """A tokenizer made from a downloaded one."""
 
     base: str
     tokens: Mapping[int, str]
-    """Id → the token's new name; ids after the base's last are new."""
+    """Id → the token's new name. Ids after the base's last are new."""
     named: bool = False
     """Whether the model's configuration names these tokens, so that `skip_special_tokens` leaves them out."""
 
@@ -110,12 +110,12 @@ class Ids:
 
 
 def tokenizer_of(model: str) -> str:
-    """The name of the tokenizer that a model's fixtures are replayed with."""
+    """Return the name of the tokenizer that a model's fixtures are replayed with."""
     return next(name for pattern, name in TOKENIZERS if re.search(pattern, model))
 
 
 def prompt_of(fixture: Fixture) -> str:
-    """The end of the prompt: the fixture's, or its model's usual one."""
+    """Return the end of the prompt: the fixture's, or its model's usual one."""
     if fixture.generation_prompt is not None:
         return fixture.generation_prompt
     model = FAMILIES[fixture.family].reference_for(fixture.reference_model)
@@ -126,7 +126,7 @@ def prompt_of(fixture: Fixture) -> str:
 
 @cache
 def ids_of(fixture_id: str) -> Ids:
-    """The ids of a fixture, in its tokenizer."""
+    """Return a fixture's ids in its tokenizer."""
     (fixture,) = (each for each in FIXTURES if each.id == fixture_id)
     name = tokenizer_of(fixture.reference_model)
     prompt = tuple(tokenizer(name).encode(prompt_of(fixture), add_special_tokens=False).ids)
@@ -138,33 +138,33 @@ def ids_of(fixture_id: str) -> Ids:
 
 @cache
 def special_ids(name: str) -> frozenset[int]:
-    """Ids of a tokenizer's special tokens and markers."""
+    """Return the ids of a tokenizer's special tokens and markers."""
     added = tokenizer(name).get_added_tokens_decoder().items()
     return frozenset(token_id for token_id, token in added if token.special or token.content in MARKERS)
 
 
 @cache
 def vocabulary(name: str) -> Vocabulary:
-    """A tokenizer's compiled vocabulary."""
+    """Load a tokenizer's compiled vocabulary."""
     (path,) = find_files(layer(name))
     return load(path)
 
 
 @cache
 def layer(name: str) -> Path:
-    """The layer compiled from a tokenizer."""
+    """Compile a layer from a tokenizer."""
     return compiled_layer(folder(name), name)
 
 
 @cache
 def tokenizer(name: str) -> Tokenizer:
-    """A tokenizer, to encode with."""
+    """Load a tokenizer to encode with."""
     return Tokenizer.from_file(str(folder(name) / "tokenizer.json"))
 
 
 @cache
 def folder(name: str) -> Path:
-    """A tokenizer's folder: downloaded, or made from one that is."""
+    """Return a tokenizer's folder: downloaded, or made from a downloaded one."""
     if name in NAMES:
         return tokenizer_folder(name)
     derived = _derived()[name]
@@ -211,7 +211,7 @@ def _derived() -> dict[str, Derived]:
 
 
 def _stand_in_markers() -> Iterator[tuple[int, str]]:
-    """The markers of all families that it stands in for, as ids after Qwen3's own."""
+    """Yield the markers of all families that it stands in for, with ids after Qwen3's own."""
     own = Tokenizer.from_file(str(folder("qwen3") / "tokenizer.json"))
     families = {each.family for each in FIXTURES if tokenizer_of(each.reference_model) == STAND_IN}
     markers = {marker for family in families for marker in FAMILIES[family].markers} - PLAIN
@@ -250,7 +250,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _encoded(text: str, ordinary: Sequence[str]) -> Iterator[int]:
-    """The stand-in's ids of a text; in ordinary passages markers are text."""
+    """Encode a text with the stand-in. In ordinary passages, markers are text."""
     encoder = tokenizer(STAND_IN)
     for passage in ordinary:
         assert text.count(passage) == 1

@@ -1,8 +1,7 @@
-"""Outputs of every family, written from messages as the family's chat template writes them.
+"""Outputs of each family, written from messages as the family's chat template writes them.
 
-`outputs(family)` generates the text of an output together with the message that is to come of it. A marker's
-token is one character of `values.MARKS`, everything else is ordinary text: a marker's text where it stands for
-itself, too.
+`outputs(family)` generates the text of an output and the message that it must parse to. One character of
+`values.MARKS` stands for the token of a marker. Everything else is ordinary text, also the text of a marker.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ __all__ = ["FAMILIES", "Call", "Family", "Output", "outputs", "written"]
 
 @dataclass(frozen=True)
 class Call:
-    """A call that is expected."""
+    """An expected call."""
 
     name: str
     arguments: dict[str, Value]
@@ -52,12 +51,12 @@ class Call:
 
 @dataclass(frozen=True)
 class Output:
-    """An output, and what is to come of it."""
+    """An output, and the message that it must parse to."""
 
     text: str
     prompt: str | None
     request: dict[str, Any]
-    """What the client sends of the parser's concern."""
+    """The fields of the client's request that parsing depends on."""
     reasoning: str
     content: str
     calls: tuple[Call, ...]
@@ -65,42 +64,42 @@ class Output:
 
 @dataclass(frozen=True)
 class Family:
-    """A family as it is served."""
+    """A family, its parsers and its vocabulary."""
 
     name: str
     tools: str
     reasoning: str | None
     vocabulary: str
     prompt: str
-    """How a prompt opens the model's message."""
+    """The end of a prompt, which opens the model's message."""
     write: Callable[[Pen], None]
     noise: tuple[str, ...] = ()
-    """Markers as tokens that are text in an answer, and in reasoning."""
+    """Markers as tokens that are text in an answer and in reasoning."""
     noise_in_reasoning: tuple[str, ...] = ()
     noise_in_values: tuple[str, ...] | None = None
-    """Markers as tokens that are text in a string; None where all are."""
+    """Markers as tokens that are text in a string; None if all are."""
     bare: bool = False
     """Whether values are bare text, typed by the tool's schema."""
     identifiers: bool = False
-    """Whether a call's arguments are named by identifiers."""
+    """Whether the names of arguments are identifiers."""
     names: tuple[str, ...] = ("f", "get_weather", "weather.get-now", "tool_2")
 
     def parsers(self) -> Parsers:
-        """Its parsers."""
+        """Load its parsers."""
         return _parsers(self.vocabulary, self.tools, self.reasoning)
 
     def markers(self) -> dict[str, str]:
-        """The markers that are tokens → the character that each is here."""
+        """Return the markers that are tokens → the characters that stand for them."""
         return _markers(self.vocabulary, self.tools, self.reasoning)
 
     def marked(self, text: str) -> str:
-        """Markup, its markers as tokens."""
+        """Return markup with its markers as tokens."""
         for marker, character in self.markers().items():
             text = text.replace(marker, character)
         return text
 
     def plain(self, text: str) -> str:
-        """What text with tokens is shown as."""
+        """Return text with its tokens as written."""
         for marker, character in self.markers().items():
             text = text.replace(character, marker)
         return text
@@ -184,12 +183,12 @@ class Parameter:
 
 
 PLAIN_WORDS: Final = ("Paris", "a b", "Zürich 🌸", "é = 3", "x: 1")
-"""Strings that look like nothing else."""
+"""Strings that look like no other type."""
 
 
 @cache
 def _parameters(family: Family, noisy: bool) -> tuple[tuple[str, Parameter], ...]:
-    """Parameters of bare-text formats: name → what there is to know."""
+    """Return the parameters of formats with bare values: name → schema and values."""
     text = _strings(family, noisy)
     keys = st.sampled_from(ODD_KEYS)
     integers, numbers = st.sampled_from(INTEGERS), st.sampled_from(NUMBERS)
@@ -254,7 +253,7 @@ def _json_calls(family: Family, noisy: bool) -> st.SearchStrategy[tuple[dict[str
 
 @dataclass
 class Pen:
-    """Writes an output, and what is to come of it."""
+    """Writes an output and the message that it must parse to."""
 
     _draw: st.DrawFn | None
     family: Family
@@ -268,38 +267,38 @@ class Pen:
     request: dict[str, Any] = field(default_factory=dict)
 
     def draw(self, strategy: st.SearchStrategy[T]) -> T:
-        """An example."""
+        """Draw an example."""
         assert self._draw
         return self._draw(strategy)
 
     def choose(self, *options: Any) -> Any:
-        """One of several."""
+        """Choose one of several."""
         return self.draw(st.sampled_from(options))
 
     def markup(self, *texts: str) -> None:
-        """Markup: its markers are tokens."""
+        """Write markup. Its markers are tokens."""
         self.text += [self.family.marked(text) for text in texts]
 
     def value(self, text: str) -> None:
-        """Values of arguments: markers are as they are."""
+        """Write a value as it is."""
         self.text.append(text)
 
     def space(self) -> None:
-        """White space that belongs to markup."""
+        """Write white space that belongs to markup."""
         self.text.append(self.choose(*SPACES))
 
     def say(self, text: str) -> None:
-        """Content."""
+        """Write content."""
         self.text.append(text)
         self.content.append(text)
 
     def some_text(self, *, least: int = 0) -> None:
-        """Content, or none; without white space around it."""
+        """Write content without white space around it, or none."""
         if least or self.draw(st.booleans()):
             self.say(self.draw(_text(self.family, self.noisy, False)))
 
     def think(self) -> bool:
-        """Reasoning, or none."""
+        """Write reasoning, or none. Returns whether there is some."""
         if self.draw(st.integers(0, 3)) == 0:
             return False
         text = self.draw(_text(self.family, self.noisy, True))
@@ -308,7 +307,7 @@ class Pen:
         return True
 
     def output(self) -> Output:
-        """What is written."""
+        """Return the output."""
         plain = self.family.plain
         return Output(
             "".join(self.text),
@@ -324,22 +323,22 @@ class Pen:
 
 
 class LongPen(Pen):
-    """Writes what it is given, in the first of each of the family's ways."""
+    """Writes given parts, in the first of the family's ways."""
 
     said: str = ""
     thought: str = ""
 
     def choose(self, *options: Any) -> Any:
-        """The first; reasoning where there is some to write."""
+        """Choose the first option, or reasoning if there is some to write."""
         return "analysis" if "analysis" in options and self.thought else options[0]
 
     def some_text(self, *, least: int = 0) -> None:
-        """All of the content, at its first place."""
+        """Write all content at once."""
         said, self.said = self.said or "Sure." * least, ""
         self.say(said)
 
     def think(self) -> bool:
-        """All of the reasoning."""
+        """Write all reasoning at once."""
         thought, self.thought = self.thought, ""
         self.text.append(thought)
         self.reasoning.append(thought)
@@ -354,14 +353,14 @@ def written(
     content: str = "",
     reasoning: str = "",
 ) -> Output:
-    """An output of given parts.
+    """Write an output of given parts.
 
     Args:
         family: The family.
         calls: The calls.
-        schema: The JSON schema of every tool's parameters.
+        schema: The JSON schema of each tool's parameters.
         content: The content.
-        reasoning: The reasoning, where the family has some.
+        reasoning: The reasoning, if the family has some.
     """
     pen = LongPen(None, family, noisy=False, prompt=family.prompt)
     pen.calls, pen.said = list(calls), content
@@ -376,11 +375,11 @@ def written(
 
 @cache
 def outputs(family: Family, *, noisy: bool = True) -> st.SearchStrategy[Output]:
-    """Outputs of a family.
+    """Generate outputs of a family.
 
     Args:
         family: The family.
-        noisy: Whether there are markers where they are text.
+        noisy: Whether texts contain markers that are text.
     """
 
     @st.composite
@@ -403,13 +402,13 @@ def outputs(family: Family, *, noisy: bool = True) -> st.SearchStrategy[Output]:
 
 
 def _thinks(begins: str, ends: str, *, opens_itself: bool, always: bool = False) -> Callable[[Pen], None]:
-    """Write reasoning between markers, opened by the prompt or by the model, or none.
+    """Return what writes reasoning between markers, opened by the prompt or by the model, or none.
 
     Args:
-        begins: What begins it.
-        ends: What ends it.
-        opens_itself: Whether the model writes the first marker where nothing is known of the prompt.
-        always: Whether it does where the client switched reasoning on, too.
+        begins: The marker that begins it.
+        ends: The marker that ends it.
+        opens_itself: Whether the model writes the first marker if nothing is known of the prompt.
+        always: Whether it also does if the client switched reasoning on.
     """
 
     def write(pen: Pen) -> None:
@@ -458,7 +457,7 @@ def _json(pen: Pen, value: Value) -> str:
 
 
 def _object(pen: Pen, call: Call, *, arguments: str = "") -> str:
-    """A call as a JSON object, its keys in some order."""
+    """Write a call as a JSON object, its keys in some order."""
     key = arguments or pen.choose("arguments", "parameters")
     name, value = as_json(call.name, JSON_STYLES[0]), _json(pen, dict(call.arguments))
     ways = [
@@ -493,7 +492,7 @@ def _hermes(pen: Pen) -> None:
 
 
 def _more_text(pen: Pen) -> None:
-    """Text behind a call; the white space before it is content."""
+    """Write text after a call. The white space before it is content."""
     if pen.choose(False, False, True):
         pen.say(pen.choose("", "\n", " "))
         pen.some_text(least=1)
@@ -628,7 +627,7 @@ def _dsml(kind: str, space: str = "") -> Callable[[Pen], None]:
 
 
 def _bare(pen: Pen, value: Value) -> None:
-    """A value as bare text: a string itself, all else as JSON, or as Python's `str` writes it."""
+    """Write a value as bare text: a string as it is, other values as JSON or as Python's `str` writes them."""
     if isinstance(value, str):
         pen.value(value)
     elif value is None or isinstance(value, bool):
@@ -734,7 +733,7 @@ def _gemma(pen: Pen) -> None:
 
 
 def _harmony(pen: Pen) -> None:
-    """Messages in any order; the prompt opens the first."""
+    """Write messages in any order. The prompt opens the first."""
     left, first = list(pen.calls), True
     while True:
         kinds = ("call", "call", "analysis", "commentary", "aside") if left else ("final", "analysis")
@@ -777,7 +776,7 @@ def _harmony(pen: Pen) -> None:
 
 
 def _required(pen: Pen) -> None:
-    """What guided decoding makes where some call has to be made."""
+    """Write what guided decoding writes if a call is required."""
     _think(pen)
     pen.request["tool_choice"] = "required"
     if not pen.calls:
@@ -787,7 +786,7 @@ def _required(pen: Pen) -> None:
 
 
 def _named(pen: Pen) -> None:
-    """What guided decoding makes where one tool has to be called: its arguments, or a whole call."""
+    """Write what guided decoding writes for a named tool: its arguments, or a whole call."""
     _think(pen)
     call = (pen.calls or [Call(pen.family.names[0], {})])[0]
     # Arguments that look like a whole call are one.

@@ -1,4 +1,4 @@
-"""Outputs as ids, and ids through the parsing engine."""
+"""Encode outputs as ids, and parse ids in streams."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WIDEST: Final = 12
 
 
 class Encoder:
-    """Text → ids, of tokens of any width: all of a vocabulary's, or the narrow ones only."""
+    """Encodes text with a vocabulary's tokens, all of them or the narrow ones only."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.added = vocabulary.added_tokens()
@@ -85,7 +85,7 @@ def _encoder(name: str) -> Encoder:
 
 
 def encode(family: Family, text: str, widest: int) -> list[int]:
-    """Ids of an output, its marks as the tokens they stand for."""
+    """Encode an output. Its marks become the tokens they stand for."""
     encoder = _encoder(family.vocabulary)
     texts = {character: marker for marker, character in family.markers().items()}
     ids: list[int] = []
@@ -99,13 +99,13 @@ def encode(family: Family, text: str, widest: int) -> list[int]:
 
 
 def ids_of(family: Family, output: Output, widest: int) -> list[int]:
-    """Ids of an output."""
+    """Encode an output."""
     return encode(family, output.text, widest)
 
 
 @cache
 def prompt_ids(family: Family, prompt: str | None) -> tuple[int, ...]:
-    """Ids of a prompt: every added token in it is one."""
+    """Encode a prompt. Each added token in it is a token."""
     encoder = _encoder(family.vocabulary)
     ids: list[int] = []
     begin = at = 0
@@ -122,7 +122,7 @@ def prompt_ids(family: Family, prompt: str | None) -> tuple[int, ...]:
 
 
 class Stream:
-    """An output on its way through the engine. After each piece the state travels."""
+    """An output that is parsed in pieces. After each piece the state is sealed and opened."""
 
     def __init__(self, vocabulary: Vocabulary, parser: Parser, prompt: Sequence[int] = ()) -> None:
         self.vocabulary, self.parser = vocabulary, parser
@@ -132,10 +132,10 @@ class Stream:
         self.seal = StateSeal(model=2**32 - 1, size=vocabulary.manifest.size, keys=(b"key",))
         self.events: list[Event] = []
         self.size = 0
-        """Bytes of the last state, as it travels."""
+        """Bytes of the last sealed state."""
 
     def feed(self, ids: Sequence[int]) -> None:
-        """More ids."""
+        """Parse more ids."""
         pieces, self.decoding = read_pieces(self.vocabulary, self.parser.markers, self.decoding, ids)
         events, state = parse(self.parser, self.state, pieces)
         self.events += events
@@ -149,7 +149,7 @@ class Stream:
         self.size = len(orjson.dumps(sealed, default=vars))
 
     def ended(self, *, cut: bool) -> list[Event]:
-        """All events, if the output ends here."""
+        """Return all events if the output ends here."""
         return join_events([*self.events, *finish(self.parser, self.state, cut=cut)[0]])
 
 
@@ -161,7 +161,7 @@ def run(
     prompt: Sequence[int] = (),
     cut: bool = False,
 ) -> list[Event]:
-    """The events of an output, join_events."""
+    """Parse an output. Returns its events, joined."""
     stream = Stream(vocabulary, parser, prompt)
     for chunk in chunks:
         stream.feed(chunk)
@@ -169,7 +169,7 @@ def run(
 
 
 def join_events(events: Iterable[Event]) -> list[Event]:
-    """Events, neighbours of one kind as one."""
+    """Join neighbouring events of one kind."""
     found: list[Event] = []
     for event in events:
         last = found[-1] if found else None
@@ -192,15 +192,15 @@ class Found:
     content: str = ""
     reasoning: str = ""
     calls: list[tuple[str, str]] = field(default_factory=list)
-    """Names, and arguments as they are written."""
+    """Names, and arguments as written."""
 
     def values(self) -> list[tuple[str, Value]]:
-        """The calls, their arguments read."""
+        """Return the calls with their arguments read."""
         return [(name, loads(arguments)) for name, arguments in self.calls]
 
 
 def found(events: Iterable[Event]) -> Found:
-    """What events add up to. Calls begin in order."""
+    """Add events up. Calls begin in order."""
     result = Found()
     for event in events:
         match event:
@@ -223,7 +223,7 @@ def found(events: Iterable[Event]) -> Found:
 
 
 def split(ids: Sequence[int], sizes: Sequence[int]) -> list[Sequence[int]]:
-    """Ids in chunks of these sizes; the last one has the rest."""
+    """Split ids into chunks of these sizes. The last chunk has the rest."""
     chunks, at = [], 0
     for size in sizes:
         chunks.append(ids[at : at + size])

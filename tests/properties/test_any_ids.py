@@ -1,4 +1,4 @@
-"""Whatever ids a model writes, with whatever parsers: nothing is raised, and any split gives the same."""
+"""Any ids with any parsers: nothing is raised, and any split gives the same."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ PIECES: Final = (
     "\n\n", "\t", " " * 130, "x" * 210, "1" * 410, "[" * 210, '"name": "' + "y" * 250 + '"',
 )  # fmt: skip
 OWN: Final = "hf"
-"""Parsers that a tokenizer brings with it."""
+"""Parsers that a tokenizer describes."""
 tool_parsers = pytest.mark.parametrize("tools", [*sorted(TOOL_CALL_PARSERS.keys() - {OWN}), None])
 
 
 def served(tools: str | None) -> list[Family]:
-    """The families that a tool-call parser is tried with: their vocabularies, and their outputs."""
+    """Return the families whose vocabularies and outputs a tool-call parser is tried with."""
     return [family for family in FAMILIES if family.tools == tools] or [
         family for family in FAMILIES if family.name in ("hermes", "llama4_json, tag as text")
     ]
@@ -83,7 +83,7 @@ def loaded(name: str, tools: str | None, reasoning: str | None) -> Parsers | Non
 
 @st.composite
 def any_ids(draw: st.DrawFn, family: Family, markers: Sequence[int]) -> list[int]:
-    """Ids at random, of markup, or of an output of which some are others."""
+    """Generate ids at random, of markup, or of an output with some of them changed."""
     size = vocabulary(family.vocabulary).manifest.size
     piece = st.one_of(
         st.sampled_from(PIECES).map(lambda text: encode(family, text, 12)),
@@ -105,7 +105,7 @@ def any_ids(draw: st.DrawFn, family: Family, markers: Sequence[int]) -> list[int
 @tool_parsers
 @tried(14)
 @given(data=st.data())
-def test_anything_is_read(tools: str | None, data: st.DataObject) -> None:
+def test_any_ids_are_parsed(tools: str | None, data: st.DataObject) -> None:
     family = data.draw(st.sampled_from(served(tools)))
     reasoning = data.draw(st.sampled_from([*sorted(REASONING_PARSERS.keys() - {OWN}), None]))
     if tools in ("openai", "kimi_k3"):
@@ -150,8 +150,8 @@ def is_object(arguments: str) -> bool:
 @pytest.mark.parametrize("family", FAMILIES, ids=[family.name for family in FAMILIES])
 @tried(6)
 @given(data=st.data())
-def test_where_no_calls_are_wanted_there_are_none(family: Family, data: st.DataObject) -> None:
-    """Their text is content, without the markers."""
+def test_unwanted_calls_are_text(family: Family, data: st.DataObject) -> None:
+    """The text of unwanted calls is content, without the markers."""
     output = data.draw(outputs(family, noisy=False))
     parser = request_parser(
         family.parsers(), **{**output.request, "tool_choice": "none"}, whole_calls=data.draw(st.booleans())

@@ -1,4 +1,4 @@
-"""Messages, written as their families write them, come back from parsing: whole, in pieces, and cut."""
+"""Messages that are written as their family writes them are parsed: whole, in pieces, and truncated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .outputs import Output
 
 WIDTHS: Final = st.sampled_from((1, 2, 3, 12))
-"""Widest token that an output is written with, in bytes."""
+"""Widest token that an output is encoded with, in bytes."""
 families = pytest.mark.parametrize("family", FAMILIES, ids=[family.name for family in FAMILIES])
 
 
@@ -47,7 +47,7 @@ def parser_of(family: Family, output: Output, *, whole_calls: bool, parallel: bo
 @families
 @tried(6)
 @given(data=st.data())
-def test_a_message_comes_back(family: Family, data: st.DataObject) -> None:
+def test_a_message_is_parsed(family: Family, data: st.DataObject) -> None:
     output = data.draw(outputs(family))
     parallel = data.draw(st.booleans())
     ids = ids_of(family, output, data.draw(WIDTHS))
@@ -79,7 +79,7 @@ def test_any_split_gives_the_same(family: Family, data: st.DataObject) -> None:
 @families
 @tried(4)
 @given(data=st.data())
-def test_what_is_cut_has_only_complete_calls(family: Family, data: st.DataObject) -> None:
+def test_a_truncated_output_has_only_complete_calls(family: Family, data: st.DataObject) -> None:
     output = data.draw(outputs(family, noisy=not family.bare))
     ids = ids_of(family, output, data.draw(WIDTHS))
     whole = found(parsed(family, output, [ids], whole_calls=True))
@@ -100,7 +100,7 @@ def test_what_is_cut_has_only_complete_calls(family: Family, data: st.DataObject
 
 
 def check_cut(cut: Found, whole: Found, *, whole_calls: bool) -> None:
-    """What came of an output that was cut, against what came of all of it."""
+    """Compare the message of a truncated output with the message of all of it."""
     if whole_calls:
         assert cut.calls == whole.calls[: len(cut.calls)]
         return

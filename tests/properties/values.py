@@ -1,7 +1,7 @@
 r"""Values of arguments, and how models write them.
 
-A number is its text, so that what is written is compared, not what it is read as. In strings, a character of
-`MARKS` stands for a marker's token; as text, a marker is just its characters.
+A number is its text, so that comparisons see how it was written. In strings, a character of `MARKS` stands
+for the token of a marker. The text of a marker is ordinary text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MARKS: Final = range(0xF0000, 0xF0100)
 
 @dataclass(frozen=True)
 class Number:
-    """A number, as it is written."""
+    """A number as it is written."""
 
     text: str
 
@@ -70,12 +70,12 @@ STRINGS: Final = (
 )  # fmt: skip
 """Pieces of strings."""
 OTHER_TEXT: Final = st.text(st.characters(exclude_categories=("Cs", "Co")), max_size=8)
-"""Any text, but for what `MARKS` may be."""
+"""Any text without characters of `MARKS`."""
 
 
 @st.composite
 def strings(draw: st.DrawFn, pieces: Sequence[str]) -> str:
-    """Strings of pieces, and any others."""
+    """Generate strings of pieces, and any others."""
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return draw(OTHER_TEXT)
@@ -83,7 +83,7 @@ def strings(draw: st.DrawFn, pieces: Sequence[str]) -> str:
 
 
 def values(text: st.SearchStrategy[str], keys: st.SearchStrategy[str]) -> st.SearchStrategy[Value]:
-    """Any values."""
+    """Generate values."""
     simple: st.SearchStrategy[Value] = st.one_of(
         text, st.sampled_from(NUMBERS), st.sampled_from((None, True, False))
     )
@@ -95,12 +95,12 @@ def values(text: st.SearchStrategy[str], keys: st.SearchStrategy[str]) -> st.Sea
 
 
 def objects(text: st.SearchStrategy[str], keys: st.SearchStrategy[str]) -> st.SearchStrategy[dict[str, Value]]:
-    """Any objects."""
+    """Generate objects."""
     return st.dictionaries(keys, values(text, keys), max_size=4)
 
 
 def mapped(value: Value, change: Callable[[str], str]) -> Value:
-    """The value, its strings and keys changed."""
+    """Return the value with its strings and keys changed."""
     match value:
         case str():
             return change(value)
@@ -113,7 +113,7 @@ def mapped(value: Value, change: Callable[[str], str]) -> Value:
 
 
 def loads(text: str) -> Value:
-    """JSON, strictly: no key twice, no constants that it does not have."""
+    """Read JSON strictly: no duplicate keys, no constants that JSON does not have."""
     value: Value = json.loads(
         text,
         object_pairs_hook=_object,
@@ -144,9 +144,9 @@ class Style:
     comma: str = ", "
     colon: str = ": "
     pad: str = ""
-    """Inside brackets that are not empty."""
+    """White space inside brackets that are not empty."""
     ascii: bool = False
-    """Whether other characters are escaped."""
+    """Whether characters that are not ASCII are escaped."""
     quote: str = '"'
 
 
@@ -166,14 +166,14 @@ PYTHON_STYLES: Final = (
 
 
 def as_json(value: Value, style: Style) -> str:
-    """JSON."""
+    """Write JSON."""
     return _written(
         value, style, lambda text: _quoted(text, style), {None: "null", True: "true", False: "false"}
     )
 
 
 def as_python(value: Value, style: Style) -> str:
-    """A literal of Python."""
+    """Write a literal of Python."""
 
     def quoted(text: str) -> str:
         return style.quote + "".join(_python_character(each, style) for each in text) + style.quote
@@ -182,7 +182,7 @@ def as_python(value: Value, style: Style) -> str:
 
 
 def as_gemma(value: Value, style: Style, quote: str) -> str:
-    """Gemma's form of JSON."""
+    """Write Gemma's form of JSON."""
     return _written(
         value,
         style,

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["WHITESPACE", "decode_markers", "drop_markers", "encode_markers", "number_markers"]
+__all__ = ["MAX_MARKERS", "WHITESPACE", "decode_markers", "drop_markers", "encode_markers", "number_markers"]
 
 WHITESPACE: Final = " \t\r\n"
 _FIRST_MARKER: Final = 0xD800
+MAX_MARKERS: Final = 0x800
+"""Most markers that can have a character."""
 _MARKER: Final = re.compile("[\ud800-\udfff]")
 
 

@@ -39,7 +39,7 @@ __all__ = [
 
 
 class FormatError(ValueError):
-    """A format that can't be made for a vocabulary; one line."""
+    """A format can't be made for a vocabulary. The message is one line."""
 
 
 class Act(StrEnum):
@@ -77,14 +77,17 @@ NO_CALL: Final = Edge((ahead(ANYTHING),), "content")
 
 
 class Shows(StrEnum):
-    """Whom text is for."""
+    """What emitted text is part of."""
 
     CONTENT = "content"
     REASONING = "reasoning"
 
 
 class Text(Struct, frozen=True):
-    """Text that is emitted. Of two edges that match at one place, the first is taken, here and below."""
+    """Text that is emitted.
+
+    If several edges match at one place, here and in other regions, the first is taken.
+    """
 
     shows: Shows
     edges: tuple[Edge, ...] = ()
@@ -123,9 +126,9 @@ class Arguments(Struct, frozen=True):
     otherwise: str = ""
     """The region that follows a fault, if not the same."""
     closes: bool = False
-    """Whether nothing follows that ends the markup."""
+    """Whether the markup ends with the region: no marker follows."""
     start: NotationState = START
-    """Where the notation is at first: behind the opening brace, if the edge has read that."""
+    """Where reading starts: behind the opening brace, if the edge has read it."""
 
 
 class CallObjects(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """The machine that runs any format.
 
     events, state = parse(parser, state, pieces)     # as often as pieces arrive
-    events, cuts_call = finish(parser, state, cut=False)
+    events, truncates = finish(parser, state, cut=False)
 
 A whole output is one piece to the same machine, so any split of an output gives the same events, joined.
 """
@@ -72,8 +72,8 @@ def finish(parser: Parser, state: ParserState, *, cut: bool) -> tuple[list[Event
     """
     machine = _Machine(parser, state, cut=cut)
     machine.run(state.held, final=True)
-    cuts_call = machine.end()
-    return machine.emitter.events, cuts_call
+    truncates = machine.end()
+    return machine.emitter.events, truncates
 
 
 _BEGINNING: Final = (Act.BEGIN, Act.OPEN, Act.OPEN_CLOSE)
@@ -132,14 +132,13 @@ class _Machine:
     def _read(self, region: Region, text: str, at: int, *, final: bool) -> tuple[int, bool]:
         """Read text in a region. Returns where reading stopped, and whether to go on in the next region."""
         if (calls := self.state.calls) is not None:
+            # An output that was cut may be the beginning of more.
+            whole = final and not self.cut
             match region, calls.reading:
-                # An output that was cut may be the beginning of more.
                 case Arguments(), NotationState() as arguments:
-                    return self._read_arguments(
-                        region, calls, arguments, text, at, final=final and not self.cut
-                    )
+                    return self._read_arguments(region, calls, arguments, text, at, final=whole)
                 case CallObjects(), CallObjectsState() as objects:
-                    return self._read_objects(region, calls, objects, text, at, final=final and not self.cut)
+                    return self._read_objects(region, calls, objects, text, at, final=whole)
                 case _:
                     pass
         return self._scan(region, text, at, final=final)

@@ -1,7 +1,6 @@
-"""Calls that guided decoding makes: bare JSON instead of the family's markup.
+"""Calls that guided decoding writes: bare JSON instead of the family's markup.
 
-With `tool_choice` "required" a list of objects with a name and parameters, with a named tool its arguments
-alone.
+`tool_choice` "required" gives a list of objects with a name and parameters, a named tool its arguments alone.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ REQUIRED: Final = Format(
 
 
 def named(name: str) -> Format:
-    """The arguments of one tool, or a whole call of it."""
+    """Return the format of one tool's arguments, or of a whole call of it."""
     key = (SPACE, ":", SPACE)
     call = ("{", SPACE, '"name"', *key, json.dumps(name, ensure_ascii=False), SPACE, ",")
     arguments = (SPACE, one_of('"arguments"', '"parameters"'), *key, "{")

@@ -44,6 +44,6 @@ def _calls(name: Pattern) -> Format:
 TOOLS_V3: Final = _calls(
     (any_of("a-z"), _SEPARATOR, capture("name", r"^\s`<"), SPACE, one_of("```json", "```"), SPACE)
 )
-"""`function<｜tool▁sep｜>NAME`, then the arguments as a block of code."""
+"""A call is `function<｜tool▁sep｜>NAME` and a code block with the arguments."""
 TOOLS_V31: Final = _calls((capture("name", r"^\s<"), _SEPARATOR, SPACE))
-"""`NAME<｜tool▁sep｜>`, then the arguments."""
+"""A call is `NAME<｜tool▁sep｜>` and the arguments."""

@@ -6,8 +6,8 @@
     </｜DSML｜invoke>
     </｜DSML｜function_calls>
 
-`string` says whether the value is text or JSON. V4 names the whole `tool_calls`, V4.1 `calls`, and puts a space
-before each name.
+`string` tells whether the value is text or JSON. V4 has `tool_calls` for `function_calls`. V4.1 has `calls`,
+and a space before each name.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ __all__ = ["TOOLS_V4", "TOOLS_V32", "TOOLS_V41"]
 
 
 def _calls(calls: str, space: str = "") -> Format:
-    def opening(name: str) -> str:
+    def open_tag(name: str) -> str:
         return f"<｜DSML｜{space}{name}"
 
-    def closing(name: str) -> str:
+    def close_tag(name: str) -> str:
         return f"</｜DSML｜{space}{name}>"
 
-    begins = (SPACE, f"{opening(calls)}>")
-    invoke = (opening("invoke"), SPACE, 'name="', capture("name", r'^"\n'), '"', SPACE)
-    parameter = (opening("parameter"), SPACE, 'name="', capture("key", r'^"\n'), '"', SPACE)
+    begins = (SPACE, f"{open_tag(calls)}>")
+    invoke = (open_tag("invoke"), SPACE, 'name="', capture("name", r'^"\n'), '"', SPACE)
+    parameter = (open_tag("parameter"), SPACE, 'name="', capture("key", r'^"\n'), '"', SPACE)
     ends = (
-        closing("parameter"),
-        ahead(SPACE, one_of(opening("parameter"), closing("invoke"), END)),
+        close_tag("parameter"),
+        ahead(SPACE, one_of(open_tag("parameter"), close_tag("invoke"), END)),
     )
     return Format(
         markers=("｜DSML｜",),
         content=(Edge(begins, "section", Act.BEGIN),),
         # Models quote the marker in their reasoning.
-        reasoning=(Edge((*begins, SPACE, ahead(opening("invoke"))), "section", Act.BEGIN),),
+        reasoning=(Edge((*begins, SPACE, ahead(open_tag("invoke"))), "section", Act.BEGIN),),
         regions=section(
             Edge((*invoke, ">"), "parameters", Act.OPEN),
-            closing(calls),
+            close_tag(calls),
             Edge((*invoke, "/>"), "calls", Act.OPEN_CLOSE),
         )
         | {
@@ -50,7 +50,7 @@ def _calls(calls: str, space: str = "") -> Format:
                     Edge((*parameter, 'string="true">'), "text", Act.PARAMETER),
                     Edge((*parameter, 'string="false">'), "json", Act.PARAMETER),
                     Edge((*parameter, ">"), "value", Act.PARAMETER),
-                    Edge((closing("invoke"),), "calls", Act.CLOSE),
+                    Edge((close_tag("invoke"),), "calls", Act.CLOSE),
                     NO_CALL,
                 ),
             ),

@@ -3,7 +3,8 @@
     <|channel>thought
     …<channel|><|tool_call>call:get_weather{city:<|"|>Paris<|"|>}<tool_call|>
 
-Arguments are a form of JSON with bare keys and a token for the quote. White space around calls is the model's.
+Arguments are a form of JSON with bare keys and a token for the quote. White space around calls belongs to the
+text.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from derender.parsing.patterns import SPACE, ahead, capture, optional
 
 __all__ = ["REASONING", "TOOLS"]
 
-_BEGINS: Final = Edge(
+_OPEN: Final = Edge(
     ("<|tool_call>", SPACE, "call:", capture("name", r"^{\s"), SPACE, ahead("{")), "arguments", Act.OPEN
 )
 
 TOOLS: Final = Format(
     markers=("<|tool_call>", "<tool_call|>", '<|"|>'),
-    content=(_BEGINS,),
-    reasoning=(_BEGINS,),
+    content=(_OPEN,),
+    reasoning=(_OPEN,),
     regions={
         "arguments": Arguments(GEMMA, then="end", otherwise="content"),
         "end": Markup(

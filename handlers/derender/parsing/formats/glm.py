@@ -14,7 +14,7 @@ from derender.parsing.patterns import END, SPACE, ahead, capture, one_of
 
 __all__ = ["TOOLS"]
 
-_BEGINS: Final = Edge(
+_OPEN: Final = Edge(
     (SPACE, "<tool_call>", SPACE, capture("name", r"^<\s"), ahead(SPACE, one_of("<arg_key>", "</tool_call>"))),
     "parameters",
     Act.OPEN,
@@ -23,8 +23,8 @@ _ENDS: Final = ("</tool_call>",)
 
 TOOLS: Final = Format(
     markers=("<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
-    content=(_BEGINS,),
-    reasoning=(_BEGINS,),
+    content=(_OPEN,),
+    reasoning=(_OPEN,),
     regions={
         "parameters": Markup(
             (

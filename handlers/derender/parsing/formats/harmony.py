@@ -3,9 +3,9 @@
     <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…
     <|start|>assistant to=functions.get_weather<|channel|>commentary <|constrain|>json<|message|>{…}<|call|>
 
-A message's header names its channel, and whom it is for, in any order. Analysis is reasoning; commentary
-that is for no one, and final, are content; what is for a function is a call; all else is for the model's
-own tools.
+A message's header names its channel and its recipient, in any order. A message to a function is a call.
+Without a recipient, the channel `analysis` is reasoning, and `commentary` and `final` are content. All other
+messages are for the model's own tools and are left out.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MESSAGES: Final = Format(
     content=_ENDS,
     reasoning=_ENDS,
     regions={
-        # The prompt ends within a header. Text that is no header is an answer.
+        # The prompt ends within a header. Other text is an answer.
         "opening": Text(
             Shows.CONTENT,
             (
@@ -82,6 +82,6 @@ MESSAGES: Final = Format(
     turn="<|start|>",
     after_prompt={"header": "opening"},
     whole=True,
-    # vLLM gives its parser the ids themselves.
+    # vLLM's parser gets the ids themselves.
     uncut=True,
 )

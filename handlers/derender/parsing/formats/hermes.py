@@ -1,5 +1,5 @@
-"""Hermes' calls: JSON objects between `<tool_call>` and `</tool_call>` (Qwen2.5, Qwen3, Hermes 2 Pro and
-later)."""
+"""Calls of Qwen2.5, Qwen3, and Hermes 2 Pro and later: JSON objects between `<tool_call>` and
+`</tool_call>`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from derender.parsing.patterns import SPACE, ahead, one_of
 
 __all__ = ["TOOLS"]
 
-_BEGINS: Final = Edge((SPACE, "<tool_call>", SPACE, ahead(one_of("{", "["))), "objects", Act.BEGIN)
+_OPEN: Final = Edge((SPACE, "<tool_call>", SPACE, ahead(one_of("{", "["))), "objects", Act.BEGIN)
 
 TOOLS: Final = Format(
     markers=("<tool_call>", "</tool_call>"),
-    content=(_BEGINS,),
-    reasoning=(_BEGINS,),
+    content=(_OPEN,),
+    reasoning=(_OPEN,),
     regions={
         "objects": CallObjects(then="end", otherwise="content"),
         "end": Markup(
             (
                 Edge((SPACE, "</tool_call>"), "content", Act.CLOSE),
-                # Models forget it between two calls, or put both into one markup.
+                # Models forget the marker between two calls, or put both calls into one markup.
                 Edge((SPACE, ahead("<tool_call>")), "content", Act.CLOSE),
                 Edge((SPACE, ahead("{")), "next", Act.CLOSE),
             ),

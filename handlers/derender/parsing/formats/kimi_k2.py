@@ -1,4 +1,4 @@
-"""Calls of Kimi K2: a section of calls, each with an id that holds the tool's name, and JSON arguments."""
+"""Calls of Kimi K2: a section of calls, each with an id that contains the tool's name, and JSON arguments."""
 
 from __future__ import annotations
 

@@ -19,36 +19,36 @@ from derender.parsing.patterns import ANYTHING, END, SPACE, ahead, any_of, captu
 __all__ = ["MESSAGES"]
 
 
-def _opens(name: str) -> str:
+def _open_tag(name: str) -> str:
     return f"<|open|>{name}<|sep|>"
 
 
-def _closes(name: str) -> str:
+def _close_tag(name: str) -> str:
     return f"<|close|>{name}<|sep|>"
 
 
 _ELEMENTS: Final = (
-    Edge((_opens("think"),), "reasoning"),
-    Edge((_opens("response"),), "answer"),
-    Edge((_opens("tools"),), "calls"),
+    Edge((_open_tag("think"),), "reasoning"),
+    Edge((_open_tag("response"),), "answer"),
+    Edge((_open_tag("tools"),), "calls"),
     Edge(("<|open|>message", any_of("^<"), "<|sep|>"), "message"),
 )
-_ENDS: Final = (Edge((_closes("message"),), "message"),)
+_ENDS: Final = (Edge((_close_tag("message"),), "message"),)
 _ARGUMENT: Final = ('<|open|>argument key="', capture("key", r'^"\n'), '" type="')
 _ARGUMENT_ENDS: Final = (
-    _closes("argument"),
+    _close_tag("argument"),
     ahead(one_of("<|open|>argument", "<|close|>call", END)),
 )
 
 MESSAGES: Final = Format(
     markers=("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"),
-    content=(*_ELEMENTS, Edge((_closes("response"),), "message"), *_ENDS),
-    reasoning=(*_ELEMENTS, Edge((_closes("think"),), "message"), *_ENDS),
+    content=(*_ELEMENTS, Edge((_close_tag("response"),), "message"), *_ENDS),
+    reasoning=(*_ELEMENTS, Edge((_close_tag("think"),), "message"), *_ENDS),
     regions={
         "message": Markup(_ELEMENTS),
         "thinking": Text(
             Shows.REASONING,
-            (Edge((_opens("think"),), "reasoning"), Edge((ahead(ANYTHING),), "reasoning")),
+            (Edge((_open_tag("think"),), "reasoning"), Edge((ahead(ANYTHING),), "reasoning")),
         ),
         "calls": Markup(
             (
@@ -57,7 +57,7 @@ MESSAGES: Final = Format(
                     "arguments",
                     Act.OPEN,
                 ),
-                Edge((_closes("tools"),), "message"),
+                Edge((_close_tag("tools"),), "message"),
                 *_ENDS,
             ),
         ),
@@ -65,7 +65,7 @@ MESSAGES: Final = Format(
             (
                 Edge((*_ARGUMENT, 'string"', SPACE, "<|sep|>"), "text", Act.PARAMETER, entities=True),
                 Edge((*_ARGUMENT, any_of("a-z"), '"', SPACE, "<|sep|>"), "json", Act.PARAMETER, entities=True),
-                Edge((_closes("call"),), "calls", Act.CLOSE),
+                Edge((_close_tag("call"),), "calls", Act.CLOSE),
                 NO_CALL,
             ),
         ),

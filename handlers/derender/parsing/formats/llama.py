@@ -1,4 +1,4 @@
-"""Calls of Llama 3 and 4 as JSON: the whole answer is a call, or what follows `<|python_tag|>` is."""
+"""Calls of Llama 3 and 4 as JSON: the whole answer, or the text after `<|python_tag|>`."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     v3:       [TOOL_CALLS] [{"name": "get_weather", "arguments": {"city": "Paris"}}]
     v11, v13: [TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}
 
-v11 may have `[CALL_ID]` and an id before `[ARGS]`. Reasoning is between `[THINK]` and `[/THINK]`, with v11
-between `<think>` and `</think>`. Nothing but its end ends it: models quote the other markers in it.
+v11 may have `[CALL_ID]` and an id before `[ARGS]`. Reasoning is between `[THINK]` and `[/THINK]`, or with v11
+between `<think>` and `</think>`. Only its end marker ends it, because models quote the other markers in it.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ r"""Calls of Qwen3-Coder and Qwen3.5 and later.
     </function>
     </tool_call>
 
-In Qwen's vocabularies only `<tool_call>` and `</tool_call>` are tokens, and models forget either.
-A value ends where what follows its end is markup, too; the template puts it on lines of its own, and models
-leave out `</parameter>` or `</function>`.
+In Qwen's vocabularies only `<tool_call>` and `</tool_call>` are tokens, and models forget either. A value
+ends only if markup follows its end, too. The template puts values on lines of their own, and models leave out
+`</parameter>` or `</function>`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FUNCTION: Final = (
     ">",
     ahead(SPACE, one_of("<parameter=", "</function>", "</tool_call>")),
 )
-_BEGINS: Final = Edge((SPACE, optional("<tool_call>", SPACE), *_FUNCTION), "parameters", Act.OPEN)
+_OPEN: Final = Edge((SPACE, optional("<tool_call>", SPACE), *_FUNCTION), "parameters", Act.OPEN)
 _FUNCTION_ENDS: Final = (
     "</function>",
     one_of((SPACE, "</tool_call>"), ahead(SPACE, one_of("<tool_call>", "<function=", END))),
@@ -39,8 +39,8 @@ _MARKUP: Final = one_of("<parameter=", _FUNCTION_ENDS, "</tool_call>")
 
 TOOLS: Final = Format(
     markers=("<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"),
-    content=(_BEGINS,),
-    reasoning=(_BEGINS,),
+    content=(_OPEN,),
+    reasoning=(_OPEN,),
     regions={
         "parameters": Markup(
             (

@@ -1,6 +1,6 @@
 """Reasoning between `<think>` and `</think>`.
 
-Templates put line breaks around the markers; they are no part of the reasoning or of the answer. Where the
+Templates put line breaks around the markers, which belong neither to the reasoning nor to the answer. If the
 prompt opens the reasoning, the output has no `<think>`.
 """
 
@@ -15,12 +15,13 @@ __all__ = ["DEEPSEEK_R1", "DEEPSEEK_V3", "GLM45", "GLM47", "KIMI_K2", "QWEN3", "
 
 
 def think(*, start: str, begins: str = "<think>", ends: str = "</think>") -> Format:
-    """Reasoning between two markers. Where the client switched thinking on, the prompt may have opened it.
+    """Return the format of reasoning between two markers. If the client switched thinking on, the prompt may
+    open it.
 
     Args:
-        start: The region an output begins in where nothing is known: "answer" or "thinking".
-        begins: What begins it.
-        ends: What ends it.
+        start: The region an output begins in if nothing is known: "answer" or "thinking".
+        begins: The marker that begins it.
+        ends: The marker that ends it.
     """
     edges = (Edge((SPACE, begins, SPACE), "reasoning"), Edge((SPACE, ends, SPACE), "answer"))
     return Format(
@@ -28,7 +29,7 @@ def think(*, start: str, begins: str = "<think>", ends: str = "</think>") -> For
         content=edges,
         reasoning=edges[1:],
         regions={
-            # Reasoning that the prompt may have opened, or the model may yet.
+            # The prompt may have opened the reasoning, or the model may yet.
             "thinking": Text(Shows.REASONING, (edges[0], Edge((ahead(ANYTHING),), "reasoning"))),
         },
         start=start,
@@ -37,14 +38,14 @@ def think(*, start: str, begins: str = "<think>", ends: str = "</think>") -> For
 
 
 QWEN3: Final = think(start="answer")
-"""Qwen3's hybrid models write the marker themselves; prompts of Qwen3.5 and later open it."""
+"""Qwen3's hybrid models write the marker themselves. Prompts of Qwen3.5 and later open the reasoning."""
 DEEPSEEK_R1: Final = think(start="thinking")
 """Models that always think: DeepSeek R1, Qwen3-Thinking-2507."""
 DEEPSEEK_V3: Final = think(start="answer")
-"""DeepSeek V3.1 and later, which think where the client asks for it."""
+"""DeepSeek V3.1 and later, which think if the client asks for it."""
 KIMI_K2: Final = think(start="thinking")
 """Kimi K2 Thinking and later, which think unless the client asks them not to."""
 GLM45: Final = think(start="answer")
 """GLM 4.5 and 4.6, which write the marker themselves."""
 GLM47: Final = think(start="thinking")
-"""GLM 4.7 and later, whose prompts open it."""
+"""GLM 4.7 and later, whose prompts open the reasoning."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from derender.parsing.characters import MAX_MARKERS
 from derender.parsing.engine.format import Act, Body, Edge, Format, FormatError, Markup, Reader, Shows, Text
 from derender.parsing.patterns import SPACE, Pattern, Regex
 
@@ -86,9 +87,12 @@ def from_vocabulary(vocabulary: Vocabulary) -> Format:
         raise FormatError(f"{SCOPE}: needs start_anchor or start_anchor_pattern")
     patterns = [each for field in fields for each in (*field.opens, *field.closes)]
     plain = any(isinstance(each, Regex) for each in (*anchors, *patterns))
+    markers = tuple(_markers(given, vocabulary, plain=plain))
+    if len(markers) > MAX_MARKERS and not plain:
+        raise FormatError(f"{SCOPE}: names {len(markers)} added tokens, at most {MAX_MARKERS} can be markers")
     content, regions = _regions(fields, left_over[0] if left_over else None)
     return Format(
-        markers=tuple(_markers(given, vocabulary, plain=plain)),
+        markers=markers,
         content=content,
         regions=regions,
         whole=True,

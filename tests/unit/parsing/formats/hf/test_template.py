@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from derender.parsing import ParserError
+from derender.parsing import ParserError, load_parsers
 
+from ...support import marked_vocabulary
 from .support import TEMPLATES, THINK, template, template_parsers
 
 CALLS = {"open": "a", "content": "json"}
@@ -87,3 +89,13 @@ def test_defaults_and_keys_that_parsing_does_not_need_are_accepted() -> None:
         "defaults": {"role": "x"},
     }
     template_parsers(given)
+
+
+def test_a_template_may_name_as_many_tokens_as_there_are_characters_for_markers() -> None:
+    tokens = [f"<{number}>" for number in range(2049)]
+    vocabulary = marked_vocabulary(tokens)
+    vocabulary.manifest = replace(
+        vocabulary.manifest, response_template=template(thinking={"open": tokens, "close": ">"})
+    )
+    with pytest.raises(ParserError, match="names 2049 added tokens, at most 2048 can be markers"):
+        load_parsers(vocabulary, "hf", "hf")
