@@ -62,6 +62,12 @@ def test_an_empty_file_has_no_results(files: Files, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "0 lines: 0 answered\n"
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    files.source.write_bytes(b"\xef\xbb\xbf" + line())
+    assert run(files) == 0
+    assert capsys.readouterr().out == "1 line: 1 answered\n"
+
+
 @pytest.mark.parametrize("name", ["ü [out]", "results", "records"])
 def test_files_may_have_any_name(tmp_path: Path, name: str) -> None:
     files = Files(tmp_path / "in", *locate_outputs(tmp_path / name))

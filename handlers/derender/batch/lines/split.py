@@ -13,6 +13,8 @@ READ_BYTES: Final = 8 * 1024 * 1024
 """Bytes that are read at a time."""
 FIRST_READ_BEYOND: Final = 64 * 1024
 """Bytes of the first read beyond the range, for a line that goes on there. Each further read doubles them."""
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+"""Some programs begin a UTF-8 file with it. JSON does not allow it (RFC 8259, section 8.1)."""
 
 
 class Line(NamedTuple):
@@ -23,7 +25,7 @@ class Line(NamedTuple):
     end: int
     """Offset of the next line, or the size of the file."""
     content: bytes | None
-    """The line without its newline; None if it is too long."""
+    """The line without its newline, and without the byte order mark of the file; None if it is too long."""
 
 
 def read_lines(
@@ -50,7 +52,7 @@ def read_lines(
             if begin >= start:
                 length += newline - at
                 kept.append(chunk[at:newline])
-                yield Line(begin, next_line, b"".join(kept) if length <= max_bytes else None)
+                yield Line(begin, next_line, _join(begin, kept) if length <= max_bytes else None)
             begin, length, at = next_line, 0, newline + 1
             kept.clear()
             if begin >= end:
@@ -62,7 +64,12 @@ def read_lines(
                 kept.clear()
         elif position + len(chunk) >= end:
             return
-    yield Line(begin, size, b"".join(kept) if length <= max_bytes else None)
+    yield Line(begin, size, _join(begin, kept) if length <= max_bytes else None)
+
+
+def _join(offset: int, chunks: list[bytes]) -> bytes:
+    line = b"".join(chunks)
+    return line if offset else line.removeprefix(_BYTE_ORDER_MARK)
 
 
 def _read_chunks(
