@@ -9,6 +9,11 @@ from lambda_runtime.http_handler import HttpHandler
 
 with start("api") as (settings, models):
     handler = HttpHandler(
-        lambda observe: create_app(models, max_body_bytes=settings.max_body_bytes, observe=observe),
+        lambda observe: create_app(
+            models,
+            max_body_bytes=settings.max_body_bytes,
+            allowed_origins=settings.allowed_origins,
+            observe=observe,
+        ),
         Observer("api"),
     )

@@ -22,7 +22,13 @@ with start("relay") as (settings, models):
     if relay is None:
         raise SettingsError("DERENDER_UPSTREAMS is not set: the relay has no server to ask")
     app = WebAdapter(
-        create_relay_app(models, relay, max_body_bytes=settings.max_body_bytes, observe=Observer("relay"))
+        create_relay_app(
+            models,
+            relay,
+            max_body_bytes=settings.max_body_bytes,
+            allowed_origins=settings.allowed_origins,
+            observe=Observer("relay"),
+        )
     )
 
 if __name__ == "__main__":

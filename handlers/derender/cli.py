@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from . import __version__
@@ -61,6 +62,14 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", help="serve the application on this machine")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     serve.add_argument("--port", type=_port, default=8000, help="port to listen on (default: %(default)s)")
+    serve.add_argument(
+        "--allowed-origins",
+        type=_origins,
+        nargs="+",
+        metavar="ORIGIN",
+        help="origins of the web pages that may call from a browser, such as https://app.example, or * for all "
+        "(default: DERENDER_ALLOWED_ORIGINS)",
+    )
     serve.set_defaults(run=_serve)
 
     batch = commands.add_parser("batch", help="derender a file of requests on all cores")
@@ -92,6 +101,15 @@ def _port(text: str) -> int:
     return port
 
 
+def _origins(text: str) -> tuple[str, ...]:
+    from .settings import read_origins
+
+    try:
+        return read_origins(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _serve(options: argparse.Namespace) -> int:
     from .models.layer import load_models
     from .relay import read_relay_settings
@@ -100,17 +118,22 @@ def _serve(options: argparse.Namespace) -> int:
     settings = Settings.from_environment(os.environ)
     relay = read_relay_settings(settings, os.environ)
     models = load_models(settings)
+    origins = settings.allowed_origins
+    if options.allowed_origins is not None:
+        origins = tuple(chain.from_iterable(options.allowed_origins))
     try:
         import uvicorn
 
         if relay is None:
             from .http.app import create_app
 
-            app = create_app(models, max_body_bytes=settings.max_body_bytes)
+            app = create_app(models, max_body_bytes=settings.max_body_bytes, allowed_origins=origins)
         else:
             from .relay.app import create_relay_app
 
-            app = create_relay_app(models, relay, max_body_bytes=settings.max_body_bytes)
+            app = create_relay_app(
+                models, relay, max_body_bytes=settings.max_body_bytes, allowed_origins=origins
+            )
     except ModuleNotFoundError as error:
         return _fail(f"serve needs {error.name}; install it with: pip install 'derender[serve]'")
     uvicorn.run(app, host=options.host, port=options.port, access_log=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
@@ -25,6 +26,7 @@ __all__ = [
     "ToolCallDeltas",
     "default_layer",
     "parser_choices",
+    "read_origins",
 ]
 
 ValueT = TypeVar("ValueT")
@@ -48,6 +50,8 @@ _MIN_KEY_LENGTH: Final = 16
 """Minimum length of a state key, in characters."""
 _MAX_SECONDS: Final = 86_400
 """Maximum of a timeout."""
+_ORIGIN: Final = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^\s/*]+")
+"""An origin as browsers send it (RFC 6454, "Serializing Origins"), or `*` for all."""
 
 
 class SettingsError(ValueError):
@@ -117,6 +121,22 @@ def _one_of_reader(*words: WordT) -> Callable[[str], WordT]:
         raise ValueError(f"must be {' or '.join(words)}, got {text[:100]!r}")
 
     return read
+
+
+def read_origins(text: str) -> tuple[str, ...]:
+    """Read origins of web pages, separated by commas.
+
+    Raises:
+        ValueError: One of them is no origin.
+    """
+    origins = tuple(_items(text))
+    for origin in origins:
+        if not _ORIGIN.fullmatch(origin):
+            raise ValueError(
+                "must be origins such as https://app.example, without a path, or * for all, "
+                f"got {origin[:100]!r}"
+            )
+    return origins
 
 
 def _read_keys(text: str) -> tuple[str, ...]:
@@ -225,6 +245,8 @@ class Settings:
         default=(), repr=False, metadata=_setting(_read_keys, affects_answers=False)
     )
     """Keys that authenticate stream states: the first signs, all are accepted."""
+    allowed_origins: tuple[str, ...] = field(default=(), metadata=_setting(read_origins, affects_answers=False))
+    """Origins of the web pages that may call from a browser (CORS); `*` for all."""
     upstreams: str | None = field(default=None, repr=False, metadata=_setting(str, affects_answers=False))
     """Generate servers that the relay asks, as JSON that may hold secrets. Without them there is no relay."""
     render_url: str | None = field(default=None, repr=False, metadata=_setting(str, affects_answers=False))

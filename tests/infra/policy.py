@@ -283,6 +283,11 @@ def entries_authenticate(stack: Stack) -> Iterator[str]:
             schemes = api["Body"].get("components", {}).get("securitySchemes", {})
             for path, methods in api["Body"]["paths"].items():
                 for method, route in methods.items():
+                    if method == "options" and kind == "AWS::ApiGateway::RestApi":
+                        # Browsers send no credentials with preflight requests.
+                        if not stack.parameters.get("CorsOrigins"):
+                            yield f"{name} takes preflight requests at {path}"
+                        continue
                     asked = [each for one in route.get("security", []) for each in one]
                     if not is_open and not (
                         asked and all(_authenticates(schemes.get(each, {})) for each in asked)

@@ -134,7 +134,12 @@ def test_parameters_become_settings() -> None:
         "ReasoningParser": "DERENDER_REASONING_PARSER",
     }
     of_api = {**of_batch, "StateKey": "DERENDER_STATE_KEY"}
-    of_relay = {**of_api, "Upstreams": "DERENDER_UPSTREAMS", "RenderUrl": "DERENDER_RENDER_URL"}
+    of_relay = {
+        **of_api,
+        "CorsOrigins": "DERENDER_ALLOWED_ORIGINS",
+        "Upstreams": "DERENDER_UPSTREAMS",
+        "RenderUrl": "DERENDER_RENDER_URL",
+    }
     fixed = {"DERENDER_SERVICE": "derender", "DERENDER_MAX_BODY_BYTES": "33554432"}
     # The relay fills in ${TOKEN}, the template must not.
     values = {parameter: f"{parameter} with ${{TOKEN}}" for parameter in of_relay}
@@ -153,6 +158,7 @@ def test_a_secret_that_is_none_leaves_its_setting_empty() -> None:
     made = stack(**FUNCTION_URL)
     assert made.variables("ApiFunction")["DERENDER_STATE_KEY"] == ""
     relay = made.nested["RelayStack"].variables("RelayFunction")
+    assert relay["DERENDER_ALLOWED_ORIGINS"] == ""
     assert (relay["DERENDER_STATE_KEY"], relay["DERENDER_RENDER_URL"]) == ("", "")
 
 

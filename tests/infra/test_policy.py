@@ -226,6 +226,7 @@ BROKEN: Final[dict[str, list[tuple[Rule, str, object]]]] = {
         (logs_expire, "ApiprodStage.Properties.AccessLogSetting", REMOVED),
         (key_encrypts_everything, "AccessLogGroup.Properties.KmsKeyId", REMOVED),
         (entries_authenticate, f"{ROUTE}.security", {"Fn::If": ["IsOpen", [], []]}),
+        (entries_authenticate, ROUTE.replace("x-amazon-apigateway-any-method", "options"), {"security": []}),
         (entries_authenticate, "Permission.Properties.SourceArn", REMOVED),
     ],
     "RelayStack.Url": [

@@ -160,6 +160,17 @@ def test_another_authorization_is_deployed() -> None:
     assert api["Properties"]["AlwaysDeploy"] is True
 
 
+def test_the_rest_api_passes_preflight_requests_to_the_relay_if_cors_is_chosen() -> None:
+    origins = {"CorsOrigins": "https://a.example,https://b.example"}
+    ((name, preflight, relayed), (_, _, integration)) = routes(rest_api(**origins).properties("Api")["Body"])
+    assert (name, preflight["security"], relayed) == ("options /{path+}", [], integration)
+    variable = "DERENDER_ALLOWED_ORIGINS"
+    assert relay(**REST_API, **origins).variables("RelayFunction")[variable] == origins["CorsOrigins"]
+    # Browsers refuse two headers, and a function URL sends its own.
+    assert relay(**FUNCTION_URL, **origins).variables("RelayFunction")[variable] == ""
+    assert len([*routes(rest_api().properties("Api")["Body"])]) == 1
+
+
 def test_the_rest_api_streams_for_as_long_as_the_function_runs() -> None:
     ((_, _, integration),) = routes(rest_api().properties("Api")["Body"])
     assert integration["responseTransferMode"] == "STREAM"

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from starlette.middleware.cors import CORSMiddleware
 
 import derender.cli
 from derender import __version__
@@ -50,6 +51,41 @@ def test_serve_relays_if_there_are_upstreams(
     assert main(["serve"]) == 0
     ((paths, _),) = served
     assert {DERENDER, f"{DERENDER}/relay"} <= paths
+
+
+@pytest.mark.parametrize("upstreams", ["", '{"gpu": "http://127.0.0.1:1"}'])
+@pytest.mark.parametrize(
+    ("arguments", "variable", "allowed"),
+    [
+        ([], "", None),
+        ([], "https://a.example", ["https://a.example"]),
+        (["--allowed-origins", "*"], "https://a.example", ["*"]),
+        (["--allowed-origins", "http://b", "http://c,http://d"], "", ["http://b", "http://c", "http://d"]),
+        (["--allowed-origins", ""], "https://a.example", None),
+    ],
+)
+def test_serve_allows_origins(
+    monkeypatch: pytest.MonkeyPatch,
+    upstreams: str,
+    arguments: list[str],
+    variable: str,
+    allowed: list[str] | None,
+) -> None:
+    served: list[Any] = []
+    monkeypatch.setattr("uvicorn.run", lambda app, **_: served.append(app))
+    monkeypatch.setenv("DERENDER_UPSTREAMS", upstreams)
+    monkeypatch.setenv("DERENDER_ALLOWED_ORIGINS", variable)
+    assert main(["serve", *arguments]) == 0
+    (app,) = served
+    found = [each.kwargs["allow_origins"] for each in app.user_middleware if each.cls is CORSMiddleware]
+    assert [list(each) for each in found] == ([] if allowed is None else [allowed])
+
+
+def test_an_origin_with_a_path_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["serve", "--allowed-origins", "https://a.example/"])
+    error = capsys.readouterr().err
+    assert "argument --allowed-origins: must be origins such as https://app.example, without a path" in error
 
 
 @pytest.mark.parametrize(

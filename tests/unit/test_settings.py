@@ -62,6 +62,13 @@ VALUES: Final[list[tuple[str, str, str, object]]] = [
     ("TOOL_CALL_DELTAS", "fragments", "tool_call_deltas", "fragments"),
     ("TOOL_CALL_DELTAS", "complete", "tool_call_deltas", "complete"),
     ("STATE_KEY", f"{'k' * 16}, {'l' * 20},", "state_key", ("k" * 16, "l" * 20)),
+    ("ALLOWED_ORIGINS", "*", "allowed_origins", ("*",)),
+    (
+        "ALLOWED_ORIGINS",
+        "https://a.example, http://[::1]:3000,null",
+        "allowed_origins",
+        ("https://a.example", "http://[::1]:3000", "null"),
+    ),
     ("UPSTREAMS", '{"gpu": "http://a"}', "upstreams", '{"gpu": "http://a"}'),
     ("RENDER_URL", "http://a", "render_url", "http://a"),
     ("UPSTREAM_TIMEOUT", "0.5", "upstream_timeout", 0.5),
@@ -95,6 +102,7 @@ def test_defaults() -> None:
     assert settings.reasoning_parser == AUTO
     assert settings.tool_call_deltas == "fragments"
     assert settings.state_key == ()
+    assert settings.allowed_origins == ()
     assert (settings.upstreams, settings.render_url) == (None, None)
     assert (settings.upstream_timeout, settings.generation_timeout) == (120, 900)
     assert settings.upstream_connect_timeout == 5
@@ -168,6 +176,10 @@ def test_any_unknown_variable_is_refused_in_one_line(unknown: str) -> None:
         ("TOOL_CALL_PARSER", "none, auto", "two parsers for the default model: none and auto"),
         ("REASONING_PARSER", "a=qwen3,b=none,a=none", "two parsers for a: qwen3 and none"),
         *(("SERVED_MODEL_NAME", value, "NAME=MODEL") for value in ("=", "a=", "=tiny", "b,a= ")),
+        *(
+            ("ALLOWED_ORIGINS", value, "without a path")
+            for value in ("a.example", "https://a.example/", "https://*.example", "https://a.example b")
+        ),
         *(("STATE_KEY", value, "openssl rand") for value in ("secret", f"{'k' * 16},secret")),
     ],
 )
@@ -206,6 +218,7 @@ def test_the_settings_that_affect_answers_are_known() -> None:
     assert {field.name for field in fields(Settings)} - affecting.keys() == {
         "layer",
         "state_key",
+        "allowed_origins",
         "upstreams",
         "render_url",
         "upstream_timeout",

@@ -8,6 +8,7 @@ from fastapi import FastAPI, Response
 from starlette.routing import Route
 
 from derender import __version__
+from derender.telemetry.request_ids import HEADER
 
 from .compression import CompressionMiddleware
 from .faults import EXCEPTION_HANDLERS, FaultMiddleware
@@ -42,12 +43,15 @@ With `"stream": true`, post each event of the generate server's stream as `gener
 `stream_state` of the last answer (null first), and get a chunk of the OpenAI stream. Or post several events as
 `generate_chunks` and get as many chunks, as server-sent events if the client accepts those.
 """
+_PREFLIGHT_SECONDS: Final = 3600
+"""Seconds for which a browser may keep the answer to a preflight request."""
 
 
 def create_app(
     models: Models,
     *,
     max_body_bytes: int,
+    allowed_origins: Sequence[str] = (),
     operations: Iterable[Operation] = (),
     lifespan: Lifespan | None = None,
     observe: Observe | None = None,
@@ -57,6 +61,7 @@ def create_app(
     Args:
         models: The models served.
         max_body_bytes: Maximum size of a request body, after decompression.
+        allowed_origins: Origins of the web pages that may call from a browser (CORS); `*` for all.
         operations: More operations to serve.
         lifespan: Opens what these operations need, and closes it at the end.
         observe: Called with an observation of each request once its answer is complete.
@@ -65,6 +70,18 @@ def create_app(
     # Each middleware wraps those added before.
     app.add_middleware(CompressionMiddleware)
     app.add_middleware(FaultMiddleware)
+    if allowed_origins:
+        # Imported here: most processes serve no browsers.
+        from starlette.middleware.cors import CORSMiddleware
+
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=allowed_origins,
+            allow_methods=("GET", "POST"),
+            allow_headers=("*",),
+            expose_headers=("retry-after", HEADER),
+            max_age=_PREFLIGHT_SECONDS,
+        )
     if observe is not None:
         endpoints = {route.path for route in app.routes if isinstance(route, Route)}
         app.add_middleware(ObservationMiddleware, endpoints=endpoints, observe=observe)

@@ -16,7 +16,7 @@ from .routes import Routes
 from .upstream.client import UpstreamClient
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from fastapi import FastAPI
 
@@ -41,7 +41,12 @@ _GENERATE_REQUEST: Final = {
 
 
 def create_relay_app(
-    models: Models, settings: RelaySettings, *, max_body_bytes: int, observe: Observe | None = None
+    models: Models,
+    settings: RelaySettings,
+    *,
+    max_body_bytes: int,
+    allowed_origins: Sequence[str] = (),
+    observe: Observe | None = None,
 ) -> FastAPI:
     """Create the application that derenders and relays.
 
@@ -49,6 +54,7 @@ def create_relay_app(
         models: The models served.
         settings: The relay's settings. Without a render service, the application has no OpenAI routes.
         max_body_bytes: Maximum size of a request body, and of an upstream's response that is not a stream.
+        allowed_origins: Origins of the web pages that may call from a browser (CORS); `*` for all.
         observe: Called with an observation of each request once its answer is complete.
     """
 
@@ -60,6 +66,7 @@ def create_relay_app(
     return create_app(
         models,
         max_body_bytes=max_body_bytes,
+        allowed_origins=allowed_origins,
         operations=_operations(models, settings, max_body_bytes),
         lifespan=lifespan,
         observe=observe,
