@@ -55,12 +55,14 @@ def test_a_line_over_the_limit_is_skipped(
     assert found == [b"x" * length if length <= max_bytes else None for length in lengths]
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 4, 100])
-def test_the_byte_order_mark_of_a_file_is_skipped(step: int) -> None:
+@settings(deadline=None)
+@given(st.integers(1, 12), read_sizes)
+def test_the_byte_order_mark_of_a_file_is_skipped(step: int, read_bytes: int) -> None:
     mark = b"\xef\xbb\xbf"
-    assert read_in_ranges(mark + b"a\n" + mark + b"b", step) == [Line(0, 5, b"a"), Line(5, 9, mark + b"b")]
-    assert read_in_ranges(mark, step) == [Line(0, 3, b"")]
-    assert read_in_ranges(mark[:2] + b"\n", step) == [Line(0, 3, mark[:2])]
+    lines = read_in_ranges(mark + b"a\n" + mark + b"b", step, read_bytes)
+    assert lines == [Line(0, 5, b"a"), Line(5, 9, mark + b"b")]
+    assert read_in_ranges(mark, step, read_bytes) == [Line(0, 3, b"")]
+    assert read_in_ranges(mark[:2] + b"\n", step, read_bytes) == [Line(0, 3, mark[:2])]
 
 
 class Endless:
