@@ -26,7 +26,7 @@ from tests.support.functions import load_function
 from tests.support.generate_protocol import chunks_of, generate_request
 from tests.support.lambda_emulator import Runtime, http_event
 from tests.support.qwen3 import END, qwen3
-from tests.support.relay_server import RELAY
+from tests.support.relay_client import RELAY
 from tests.support.upstream_server import GENERATE, Reply, answer, break_off, sse, stream
 
 from .conftest import client, relay_script

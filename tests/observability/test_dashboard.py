@@ -28,7 +28,7 @@ from tests.support.lambda_emulator import Runtime, http_event
 from tests.support.paths import BUNDLED, HANDLERS
 from tests.support.qwen3 import PROMPT
 from tests.support.qwen3_outputs import CALL, OUTPUTS, TOOLS, encode, generated
-from tests.support.relay_server import RELAY
+from tests.support.relay_client import RELAY
 from tests.support.upstream_server import UpstreamServer, stream
 from tests.support.vocabularies import manifest
 

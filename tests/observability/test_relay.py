@@ -12,7 +12,7 @@ from derender.telemetry.observation import CLIENT_LEFT
 from tests.support.generate_protocol import chunks_of, generate_request, usage
 from tests.support.qwen3 import END, PROMPT, qwen3
 from tests.support.qwen3_outputs import CALL, TOOLS, generated
-from tests.support.relay_server import CHAT, COMPLETIONS, RELAY
+from tests.support.relay_client import CHAT, COMPLETIONS, RELAY
 from tests.support.upstream_server import (
     DONE,
     GENERATE,

@@ -1,4 +1,4 @@
-"""Servers of the relay's tests: upstreams, and the relay before them."""
+"""The relay behind uvicorn, in front of an upstream on this machine."""
 
 from __future__ import annotations
 
@@ -17,59 +17,49 @@ if TYPE_CHECKING:
     from tests.support.upstream_server import UpstreamServer
 
 
-class Serve(Protocol):
-    """Starts a relay before the upstream."""
+class RelayFactory(Protocol):
+    """Starts a relay with settings, in front of the upstream, which also renders."""
 
-    def __call__(
-        self, *, keep_alive: float = 15, max_body_bytes: int = 8 << 20, **settings: str
-    ) -> RelayServer: ...
+    def __call__(self, **settings: str) -> RelayServer: ...
 
 
 @pytest.fixture(scope="session")
-def serve(upstream_server: UpstreamServer) -> Iterator[Serve]:
-    """Settings → a relay before the upstream, with a render service."""
-    served: dict[Any, RelayServer] = {}
+def make_relay(upstream_server: UpstreamServer) -> Iterator[RelayFactory]:
+    relays: dict[Any, RelayServer] = {}
     with ExitStack() as stack:
 
-        def start(*, keep_alive: float = 15, max_body_bytes: int = 8 << 20, **settings: str) -> RelayServer:
-            key = (keep_alive, max_body_bytes, *sorted(settings.items()))
-            if key not in served:
-                upstreams = {
-                    "gpu": {"url": upstream_server.url, "headers": {"authorization": "Bearer ${TOKEN}"}},
-                    "other": f"{upstream_server.url}/other/",
-                    "gone": "http://127.0.0.1:9",
-                }
+        def make(**settings: str) -> RelayServer:
+            key = tuple(sorted(settings.items()))
+            if key not in relays:
                 environment = {
-                    "TOKEN": "secret-token",
-                    "DERENDER_UPSTREAMS": json.dumps(upstreams),
-                    "DERENDER_RENDER_URL": json.dumps(
-                        {"url": upstream_server.url, "headers": {"X-Key": "${TOKEN}"}}
-                    ),
-                    "DERENDER_SERVED_MODEL_NAME": "m,alias",
+                    "DERENDER_UPSTREAMS": json.dumps({"gpu": upstream_server.url}),
+                    "DERENDER_RENDER_URL": upstream_server.url,
+                    "DERENDER_SERVED_MODEL_NAME": "m",
                     **{f"DERENDER_{name.upper()}": value for name, value in settings.items()},
                 }
-                server = RelayServer(environment, keep_alive=keep_alive, max_body_bytes=max_body_bytes)
-                served[key] = stack.enter_context(server)
-            return served[key]
+                relays[key] = stack.enter_context(
+                    RelayServer(environment, keep_alive=15, max_body_bytes=8 << 20)
+                )
+            return relays[key]
 
-        yield start
+        yield make
+
+
+@pytest.fixture
+def relay(make_relay: RelayFactory) -> RelayServer:
+    """The relay with the bundled vocabulary and its parsers."""
+    return make_relay()
+
+
+@pytest.fixture
+def plain_relay(make_relay: RelayFactory) -> RelayServer:
+    """The relay without parsers."""
+    return make_relay(tool_call_parser="none", reasoning_parser="none")
 
 
 @pytest.fixture
 def unused_port() -> int:
-    """A port that nobody listens on."""
+    """A port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-@pytest.fixture
-def relay(serve: Serve) -> RelayServer:
-    """The relay, with Qwen3 and its parsers."""
-    return serve()
-
-
-@pytest.fixture
-def plain(serve: Serve) -> RelayServer:
-    """The relay, without parsers."""
-    return serve(tool_call_parser="none", reasoning_parser="none")

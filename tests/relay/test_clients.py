@@ -1,4 +1,4 @@
-"""Clients that go away, read slowly, or are the official one."""
+"""Clients over HTTP: some disconnect, some read slowly, and one is the official OpenAI client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from openai.types.completion import Completion
 
 from tests.support.generate_protocol import chunks_of, generate_request, response_of, usage
 from tests.support.qwen3 import END, PROMPT, qwen3
-from tests.support.relay_server import CHAT, COMPLETIONS, RELAY
+from tests.support.relay_client import CHAT, COMPLETIONS, RELAY
+from tests.support.relay_requests import relay_chat
 from tests.support.upstream_server import GENERATE, Reply, answer, hang, sse, stream
 from tests.support.waiting import wait_until
 
@@ -22,58 +23,55 @@ if TYPE_CHECKING:
     from tests.support.relay_server import RelayServer
     from tests.support.upstream_server import ReceivedRequest, UpstreamServer
 
-    from .conftest import Serve
+    from .conftest import RelayFactory
 
 
-def chat(*, streamed: bool = True, **client: Any) -> dict[str, Any]:
-    return {
-        "generate_request": generate_request(),
-        "chat_request": {"model": "m", "messages": [], "stream": streamed, **client},
-    }
-
-
-# --- clients that go away -------------------------------------------------------------------------------------
+# --- clients that disconnect ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("where", ["before the status", "after the status"])
-def test_a_client_that_goes_before_the_first_byte(
+def test_a_disconnect_before_the_first_byte_cancels_the_generation(
     relay: RelayServer, upstream: UpstreamServer, where: str, *, streamed: bool
 ) -> None:
     upstream.replies(Reply([hang], before=[hang] if where == "before the status" else []))
-    with relay.connect(CHAT + RELAY, chat(streamed=streamed)):
-        (asked,) = upstream.wait_for(1)
-    assert asked.cancelled.wait(10)
+    with relay.connect(CHAT + RELAY, relay_chat(stream=streamed)):
+        (received,) = upstream.wait_for(1)
+    assert received.cancelled.wait(10)
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-def test_a_client_that_goes_while_its_request_is_rendered(
+def test_a_disconnect_cancels_the_rendering(
     relay: RelayServer, upstream: UpstreamServer, *, streamed: bool
 ) -> None:
     upstream.replies(Reply([hang]))
     with relay.connect(CHAT, {"messages": [], "stream": streamed}):
-        (asked,) = upstream.wait_for(1)
-    assert asked.cancelled.wait(10)
+        (received,) = upstream.wait_for(1)
+    assert received.cancelled.wait(10)
     assert len(upstream.requests) == 1
 
 
-def test_a_client_that_goes_in_mid_stream(plain: RelayServer, upstream: UpstreamServer) -> None:
+def test_a_disconnect_in_mid_stream_cancels_the_generation(
+    plain_relay: RelayServer, upstream: UpstreamServer
+) -> None:
     upstream.replies(Reply([*map(sse, chunks_of(qwen3().encode("one"), finish_reason=None)), hang]))
     content = b""
-    with plain.connect(CHAT + RELAY, chat()) as connection:
+    with plain_relay.connect(CHAT + RELAY, relay_chat()) as connection:
         while b"one" not in content:
             content += connection.recv(4096)
     assert upstream.requests[0].cancelled.wait(10)
 
 
-def test_all_prompts_of_a_client_that_goes(plain: RelayServer, upstream: UpstreamServer) -> None:
-    def respond(asked: ReceivedRequest) -> Reply:
-        return Reply([hang]) if asked.path == GENERATE else answer([generate_request()] * 3)
+def test_a_disconnect_cancels_the_generations_of_all_prompts(
+    plain_relay: RelayServer, upstream: UpstreamServer
+) -> None:
+    def respond(received: ReceivedRequest) -> Reply:
+        return Reply([hang]) if received.path == GENERATE else answer([generate_request()] * 3)
 
     upstream.respond = respond
-    with plain.connect(COMPLETIONS, {"prompt": ["a", "b", "c"], "stream": True}):
+    with plain_relay.connect(COMPLETIONS, {"prompt": ["a", "b", "c"], "stream": True}):
         upstream.wait_for(4)
-    assert all(asked.cancelled.wait(10) for asked in upstream.requests if asked.path == GENERATE)
+    assert all(received.cancelled.wait(10) for received in upstream.requests if received.path == GENERATE)
 
 
 # --- clients that read slowly ---------------------------------------------------------------------------------
@@ -81,11 +79,11 @@ def test_all_prompts_of_a_client_that_goes(plain: RelayServer, upstream: Upstrea
 EVENTS: Final = 200
 HELLO: Final = 9707
 MOST_IN_SOCKETS: Final = 64 << 20
-"""Bytes: the kernel lets buffers grow to tens of megabytes."""
+"""Bytes. The kernel lets buffers grow to tens of megabytes."""
 
 
 def large_event() -> bytes:
-    """200 tokens, with candidates."""
+    """An event of 200 tokens with candidates."""
     candidates = [{"token_id": HELLO + place, "logprob": -1.5, "rank": place} for place in range(5)]
     entry = {"token_id": HELLO, "logprob": -0.5, "rank": 1, "top_logprobs": candidates}
     choice = {"index": 0, "token_ids": [HELLO] * 200, "logprobs": {"content": [entry] * 200}}
@@ -93,27 +91,29 @@ def large_event() -> bytes:
 
 
 @pytest.fixture
-def roomy(serve: Serve) -> RelayServer:
-    """A relay for long outputs."""
-    return serve(max_model_len="10000000", tool_call_parser="none", reasoning_parser="none")
+def long_relay(make_relay: RelayFactory) -> RelayServer:
+    """A relay that accepts long outputs."""
+    return make_relay(max_model_len="10000000", tool_call_parser="none", reasoning_parser="none")
 
 
-def test_no_more_is_read_than_the_client_reads(roomy: RelayServer, upstream: UpstreamServer) -> None:
-    """What the client does not read, the upstream can't send: no more of it than sockets hold."""
+def test_the_relay_reads_no_more_than_the_client_does(
+    long_relay: RelayServer, upstream: UpstreamServer
+) -> None:
+    """The generate server can send only what fits into the buffers of sockets."""
     upstream.replies(Reply(repeat(large_event())))
-    with roomy.connect(CHAT + RELAY, chat(logprobs=True, top_logprobs=5)):
-        (asked,) = upstream.wait_for(1)
-        assert 0 < _stalled(asked) < MOST_IN_SOCKETS
-    assert asked.cancelled.wait(10)
+    with long_relay.connect(CHAT + RELAY, relay_chat(logprobs=True, top_logprobs=5)):
+        (received,) = upstream.wait_for(1)
+        assert 0 < _wait_for_stall(received) < MOST_IN_SOCKETS
+    assert received.cancelled.wait(10)
 
 
-def test_a_client_that_reads_late_reads_all(roomy: RelayServer, upstream: UpstreamServer) -> None:
+def test_a_client_that_reads_late_gets_everything(long_relay: RelayServer, upstream: UpstreamServer) -> None:
     end = sse({"choices": [{"index": 0, "finish_reason": "stop"}]})
     upstream.replies(Reply([*[large_event()] * EVENTS, end, b"data: [DONE]\n\n"]))
     count, tail = 0, b""
-    with roomy.connect(CHAT + RELAY, chat(logprobs=True, top_logprobs=5)) as connection:
-        (asked,) = upstream.wait_for(1)
-        _stalled(asked)
+    with long_relay.connect(CHAT + RELAY, relay_chat(logprobs=True, top_logprobs=5)) as connection:
+        (received,) = upstream.wait_for(1)
+        _wait_for_stall(received)
         while not tail.endswith(b"0\r\n\r\n"):
             content = tail + connection.recv(1 << 20)
             tail = content[-32:]
@@ -122,21 +122,21 @@ def test_a_client_that_reads_late_reads_all(roomy: RelayServer, upstream: Upstre
     assert b"data: [DONE]" in tail
 
 
-def _stalled(asked: ReceivedRequest) -> int:
-    """How many bytes were sent when no more can be."""
+def _wait_for_stall(received: ReceivedRequest) -> int:
+    """Wait until the server can send no more, and return how many bytes it has sent."""
     before = -1
 
     def stands_still() -> bool:
         nonlocal before
-        last, before = before, asked.sent
-        asked.cancelled.wait(0.2)
-        return asked.sent == last
+        last, before = before, received.sent
+        received.cancelled.wait(0.2)
+        return received.sent == last
 
     wait_until(stands_still)
-    return asked.sent
+    return received.sent
 
 
-# --- the official client --------------------------------------------------------------------------------------
+# --- the OpenAI client ---------------------------------------------------------------------------------------
 
 TOOL: Final[Any] = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
 OUTPUT: Final = (
@@ -153,14 +153,14 @@ def client(relay: RelayServer) -> Iterator[openai.OpenAI]:
 
 @pytest.fixture
 def generating(upstream: UpstreamServer) -> UpstreamServer:
-    """An upstream that renders, and generates `OUTPUT`."""
+    """An upstream that renders requests and generates `OUTPUT`."""
     ids = [*qwen3().encode(OUTPUT), END]
 
-    def respond(asked: ReceivedRequest) -> Reply:
-        if asked.path != GENERATE:
+    def respond(received: ReceivedRequest) -> Reply:
+        if received.path != GENERATE:
             request = generate_request()
-            return answer(request if "chat" in asked.path else [request])
-        if asked.body["stream"]:
+            return answer(request if "chat" in received.path else [request])
+        if received.body["stream"]:
             return stream([*chunks_of(ids), usage(len(PROMPT), len(ids))])
         return answer(response_of(ids))
 
@@ -175,7 +175,7 @@ def test_a_chat(client: openai.OpenAI, *, rendered: bool) -> None:
     if rendered:
         completion = client.chat.completions.create(model="m", messages=messages, tools=[TOOL])
     else:
-        body = chat(streamed=False, tools=[TOOL])
+        body = relay_chat(stream=False, tools=[TOOL])
         completion = client.post("/chat/completions/derender/relay", body=body, cast_to=ChatCompletion)
     (choice,) = completion.choices
     assert choice.message.content == "I add:"
@@ -193,7 +193,7 @@ def test_a_chat(client: openai.OpenAI, *, rendered: bool) -> None:
 
 @pytest.mark.usefixtures("generating")
 @pytest.mark.parametrize("rendered", [True, False])
-def test_a_chat_that_is_streamed(client: openai.OpenAI, *, rendered: bool) -> None:
+def test_a_streamed_chat(client: openai.OpenAI, *, rendered: bool) -> None:
     messages: Any = [{"role": "user", "content": "2 + 2?"}]
     if rendered:
         chunks = client.chat.completions.create(
@@ -202,7 +202,7 @@ def test_a_chat_that_is_streamed(client: openai.OpenAI, *, rendered: bool) -> No
     else:
         chunks = client.post(
             "/chat/completions/derender/relay",
-            body=chat(tools=[TOOL], stream_options={"include_usage": True}),
+            body=relay_chat(tools=[TOOL], stream_options={"include_usage": True}),
             cast_to=ChatCompletionChunk,
             stream=True,
             stream_cls=openai.Stream[ChatCompletionChunk],
@@ -238,7 +238,7 @@ def test_a_completion(client: openai.OpenAI, *, rendered: bool) -> None:
 
 @pytest.mark.usefixtures("generating")
 @pytest.mark.parametrize("rendered", [True, False])
-def test_a_completion_that_is_streamed(client: openai.OpenAI, *, rendered: bool) -> None:
+def test_a_streamed_completion(client: openai.OpenAI, *, rendered: bool) -> None:
     body: Any = {"generate_request": generate_request(), "completion_request": {"stream": True}}
     chunks = (
         client.completions.create(model="m", prompt="2 + 2?", stream=True)
@@ -254,14 +254,14 @@ def test_a_completion_that_is_streamed(client: openai.OpenAI, *, rendered: bool)
     assert "".join(chunk.choices[0].text for chunk in chunks) == OUTPUT
 
 
-def test_errors_are_those_of_the_client(client: openai.OpenAI, upstream: UpstreamServer) -> None:
+def test_errors_are_those_of_the_openai_client(client: openai.OpenAI, upstream: UpstreamServer) -> None:
     upstream.replies(answer({"error": {"message": "slow down"}}, 429))
     with pytest.raises(openai.RateLimitError, match="slow down"):
         client.chat.completions.create(model="m", messages=[], stream=True)
     with pytest.raises(openai.NotFoundError, match="nope"):
         client.chat.completions.create(model="nope", messages=[])
     broken = Reply([*map(sse, chunks_of(qwen3().encode("one"), finish_reason=None))])
-    upstream.respond = lambda asked: broken if asked.path == GENERATE else answer(generate_request())
+    upstream.respond = lambda received: broken if received.path == GENERATE else answer(generate_request())
     chunks = client.chat.completions.create(model="m", messages=[], stream=True)
     read = []
     with pytest.raises(openai.APIError, match="before all choices had finished"):

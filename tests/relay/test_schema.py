@@ -1,4 +1,4 @@
-"""The OpenAPI document is true of the relay, whatever is sent to it, and whatever upstreams answer."""
+"""The relay answers as its OpenAPI document says, whatever clients send and upstreams answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from derender.relay.app import create_relay_app
 from tests.support.generate_protocol import chunks_of, generate_request, response_of, usage
 from tests.support.openapi_fuzzing import FUZZED, JsonSession, check
 from tests.support.qwen3 import END
-from tests.support.relay_server import CHAT, COMPLETIONS, RELAY
+from tests.support.relay_client import CHAT, COMPLETIONS, RELAY
 from tests.support.upstream_server import RENDER_CHAT, RENDER_COMPLETIONS, Reply, answer, break_off, sse, stream
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.support.upstream_server import ReceivedRequest, UpstreamServer
 
-    from .conftest import Serve
+    from .conftest import RelayFactory
 
     Case = schemathesis.Case[Any]
 
@@ -46,21 +46,21 @@ REFUSALS: Final = [
 
 
 @pytest.fixture(scope="module")
-def url(serve: Serve, upstream_server: UpstreamServer) -> Iterator[str]:
-    """Of a relay whose upstream answers every other request, and refuses those between."""
+def url(make_relay: RelayFactory, upstream_server: UpstreamServer) -> Iterator[str]:
+    """The URL of a relay whose upstream fails every other request."""
     refusals = cycle(REFUSALS)
     turn = cycle([True, False])
 
-    def respond(asked: ReceivedRequest) -> Reply:
-        if asked.path in (RENDER_CHAT, RENDER_COMPLETIONS):
+    def respond(received: ReceivedRequest) -> Reply:
+        if received.path in (RENDER_CHAT, RENDER_COMPLETIONS):
             return answer(generate_request())
         if next(turn):
             return next(refusals)
-        return stream(CHUNKS) if asked.body["stream"] else answer(response_of(OUTPUT))
+        return stream(CHUNKS) if received.body["stream"] else answer(response_of(OUTPUT))
 
     before = upstream_server.respond
     upstream_server.respond = respond
-    yield serve().url
+    yield make_relay().url
     upstream_server.respond = before
 
 

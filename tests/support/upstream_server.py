@@ -25,12 +25,14 @@ __all__ = [
     "Part",
     "ReceivedRequest",
     "Reply",
+    "Upstream",
     "UpstreamServer",
     "answer",
     "break_off",
     "hang",
     "meet",
     "pause",
+    "send_parts",
     "sse",
     "stream",
 ]
@@ -129,13 +131,15 @@ class ReceivedRequest:
         return self.request.body
 
 
-class UpstreamServer(HttpServer):
-    """Answers requests with what `respond` returns, and remembers them."""
+class Upstream:
+    """Answers requests with what `respond` returns, and remembers them.
+
+    Attributes:
+        requests: The requests so far.
+        respond: Returns the reply to a request.
+    """
 
     def __init__(self) -> None:
-        super().__init__(self._reply)
-        # With small buffers, a test sees how much the relay reads ahead.
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
         self.requests: list[ReceivedRequest] = []
         self.respond: Callable[[ReceivedRequest], Reply] = lambda _: answer({}, 500)
 
@@ -148,15 +152,30 @@ class UpstreamServer(HttpServer):
         left = list(replies)
         self.respond = lambda _: left.pop(0) if len(left) > 1 else left[0]
 
+    def receive(self, request: Request) -> tuple[ReceivedRequest, Reply]:
+        """Remember a request, and return the reply to it."""
+        received = ReceivedRequest(request)
+        reply = self.respond(received)
+        self.requests.append(received)
+        return received, reply
+
+
+class UpstreamServer(Upstream, HttpServer):
+    """An upstream on this machine."""
+
+    def __init__(self) -> None:
+        Upstream.__init__(self)
+        HttpServer.__init__(self, self._answer_request)
+        # With small buffers, a test sees how much the relay reads ahead.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+
     def wait_for(self, count: int) -> list[ReceivedRequest]:
         """Wait until the server has received this many requests, and return them."""
         wait_until(lambda: len(self.requests) >= count)
         return self.requests
 
-    async def _reply(self, request: Request) -> Response:
-        received = ReceivedRequest(request)
-        reply = self.respond(received)
-        self.requests.append(received)
+    async def _answer_request(self, request: Request) -> Response:
+        received, reply = self.receive(request)
         try:
             for step in reply.before:
                 await step()
@@ -164,10 +183,11 @@ class UpstreamServer(HttpServer):
             received.cancelled.set()
             raise
         headers = (("content-type", reply.content_type), *reply.headers)
-        return Response(_send(reply, received), reply.status, headers)
+        return Response(send_parts(reply, received), reply.status, headers)
 
 
-async def _send(reply: Reply, received: ReceivedRequest) -> AsyncGenerator[bytes, None]:
+async def send_parts(reply: Reply, received: ReceivedRequest) -> AsyncGenerator[bytes, None]:
+    """Yield the bytes of a reply, and do what it says between them."""
     try:
         for part in reply.parts:
             if isinstance(part, bytes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, NonNegativeInt, StringConstraints
@@ -77,9 +78,9 @@ class RelayRequest(WireModel):
     generate_request: GenerateRequest = Field(description="The request to the generate server.")
 
     @property
+    @abstractmethod
     def client(self) -> ClientRequest | None:
         """The client's request."""
-        return None
 
 
 class ChatRelayRequest(RelayRequest):

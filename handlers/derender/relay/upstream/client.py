@@ -51,11 +51,12 @@ class UpstreamClient:
     the URLs that the operator configured.
     """
 
-    def __init__(self, settings: RelaySettings) -> None:
+    def __init__(self, settings: RelaySettings, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         """Open no connection yet.
 
         Args:
             settings: The upstreams and timeouts.
+            transport: Sends the requests in place of httpx's own transport.
         """
         # httpx and httpcore log URLs and headers at lower levels.
         for name in ("httpx", "httpcore"):
@@ -70,6 +71,7 @@ class UpstreamClient:
             ),
             follow_redirects=False,
             trust_env=False,
+            transport=transport,
         )
 
     async def __aenter__(self) -> Self:

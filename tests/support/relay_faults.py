@@ -1,0 +1,25 @@
+"""Errors that the relay answers with, and secrets that none of them contains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["BAD_GATEWAY", "SECRETS", "TIMEOUT", "read_error"]
+
+BAD_GATEWAY: Final = (502, "BadGatewayError")
+TIMEOUT: Final = (504, "GatewayTimeoutError")
+SECRETS: Final = ("http://", ".internal", "127.0.0.1", "secret-token", "Traceback", "Bearer", "quixotic")
+"""Strings that no answer and no log line may contain: of the settings, and of what upstreams send."""
+
+
+def read_error(response: httpx.Response) -> tuple[int, str]:
+    """Check the envelope of an error, and return its status and type."""
+    error: dict[str, Any] = response.json()["error"]
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert error["code"] == response.status_code
+    assert error["message"]
+    assert not any(secret in response.text for secret in SECRETS)
+    return response.status_code, error["type"]

@@ -1,0 +1,246 @@
+"""The relay's routes: which models and requests they accept, and what they refuse without an upstream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from derender.vocabulary import dump
+from tests.support.generate_protocol import chunks_of, generate_request, response_of
+from tests.support.qwen3 import PROMPT
+from tests.support.relay_client import CHAT, COMPLETIONS, RELAY, text_of
+from tests.support.relay_faults import BAD_GATEWAY, TIMEOUT, read_error
+from tests.support.relay_requests import relay_chat, relay_completion
+from tests.support.streams import whole
+from tests.support.upstream_server import GENERATE, Reply, answer, break_off, hang, stream
+from tests.support.vocabularies import manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.relay_in_process import InProcessRelay, UpstreamTransport
+
+    from .conftest import RelayFactory
+
+# --- refused requests -----------------------------------------------------------------------------------------
+
+INVALID: Final = (400, "Bad Request")
+BAD_REQUEST: Final = (400, "BadRequestError")
+NOT_FOUND: Final = (404, "NotFoundError")
+
+REFUSED: Final[dict[str, tuple[str, Any, tuple[int, str], str]]] = {
+    "no JSON": (CHAT + RELAY, b"{", INVALID, "body"),
+    "no generate request": (CHAT + RELAY, {"chat_request": {}}, INVALID, "generate_request"),
+    "no ids": (
+        CHAT + RELAY,
+        {"generate_request": {}, "chat_request": {}},
+        INVALID,
+        "generate_request.token_ids",
+    ),
+    "negative ids": (
+        CHAT + RELAY,
+        {"generate_request": {"token_ids": [-1]}, "chat_request": {}},
+        INVALID,
+        "generate_request.token_ids.0",
+    ),
+    "ids of another vocabulary": (
+        CHAT + RELAY,
+        {"generate_request": {"token_ids": [151_936]}, "chat_request": {}},
+        BAD_REQUEST,
+        "generate_request.token_ids",
+    ),
+    "a prompt that is too long": (
+        CHAT + RELAY,
+        {"generate_request": {"token_ids": [1] * 50_000}, "chat_request": {}},
+        BAD_REQUEST,
+        "generate_request.token_ids",
+    ),
+    "an integer of many bits": (
+        CHAT + RELAY,
+        b'{"generate_request": {"token_ids": [], "x": 123456789012345678901234567890}, "chat_request": {}}',
+        BAD_REQUEST,
+        "generate_request",
+    ),
+    "no chat request": (
+        CHAT + RELAY,
+        {"generate_request": generate_request()},
+        BAD_REQUEST,
+        "chat_request",
+    ),
+    "an unknown model": (CHAT + RELAY, {**relay_chat(), "model": "nope"}, NOT_FOUND, "model"),
+    "an unknown model of the client": (CHAT + RELAY, relay_chat(model="nope"), NOT_FOUND, "model"),
+    "an unknown upstream": (CHAT + RELAY, {**relay_chat(), "upstream": "nope"}, NOT_FOUND, "upstream"),
+    "a URL for an upstream": (
+        CHAT + RELAY,
+        {**relay_chat(), "upstream": "https://example.com"},
+        NOT_FOUND,
+        "upstream",
+    ),
+    "a tool that is not offered": (
+        CHAT + RELAY,
+        relay_chat(tool_choice={"type": "function", "function": {"name": "x"}}),
+        BAD_REQUEST,
+        "chat_request.tool_choice",
+    ),
+    "a long stop string": (CHAT + RELAY, relay_chat(stop="x" * 257), BAD_REQUEST, "chat_request.stop"),
+    "many stop strings": (
+        COMPLETIONS + RELAY,
+        relay_completion(stop=["x"] * 65, stream=False),
+        BAD_REQUEST,
+        "completion_request.stop",
+    ),
+    "echo": (
+        COMPLETIONS + RELAY,
+        relay_completion(echo=True, stream=False),
+        BAD_REQUEST,
+        "completion_request.echo",
+    ),
+    "streamed echo": (
+        COMPLETIONS + RELAY,
+        relay_completion(echo=True),
+        BAD_REQUEST,
+        "completion_request.echo",
+    ),
+    "no choices": (CHAT + RELAY, relay_chat(n=0), INVALID, "chat_request.n"),
+    "many choices": (CHAT + RELAY, relay_chat(n=20_000), BAD_REQUEST, "generate_request.sampling_params.n"),
+    "OpenAI: no object": (CHAT, b"[]", INVALID, "body"),
+    "OpenAI: an unknown model": (CHAT, {"model": "nope"}, NOT_FOUND, "model"),
+    "OpenAI: an invalid tool choice": (CHAT, {"tool_choice": "x"}, BAD_REQUEST, "body.tool_choice"),
+    "OpenAI: a long stop string": (
+        COMPLETIONS,
+        {"stop": "x" * 257, "stream": True},
+        BAD_REQUEST,
+        "body.stop",
+    ),
+    "OpenAI: many choices": (CHAT, {"n": 20_000}, BAD_REQUEST, "n"),
+    "OpenAI: echo": (COMPLETIONS, {"echo": True}, BAD_REQUEST, "body.echo"),
+    "OpenAI: a large body": (CHAT, b" " * (9 << 20), (413, "RequestTooLargeError"), "body"),
+}
+
+
+@pytest.mark.parametrize(("path", "body", "error", "param"), REFUSED.values(), ids=REFUSED)
+def test_an_invalid_request_reaches_no_upstream(
+    relay: InProcessRelay, upstream: UpstreamTransport, path: str, body: Any, error: tuple[int, str], param: str
+) -> None:
+    response = relay.post(path, body)
+    assert read_error(response) == error
+    assert response.json()["error"]["param"].startswith(param)
+    assert upstream.requests == []
+
+
+def test_a_complete_answer_may_have_long_stop_strings(
+    plain_relay: InProcessRelay, upstream: UpstreamTransport
+) -> None:
+    upstream.replies(answer(response_of(PROMPT)))
+    body = relay_chat(stop="x" * 257, stream=False)
+    assert plain_relay.post(CHAT + RELAY, body).status_code == 200
+
+
+# --- rendering ------------------------------------------------------------------------------------------------
+
+RENDERED: Final[dict[str, tuple[Reply, tuple[int, str]]]] = {
+    "is lost": (Reply([], before=[break_off]), BAD_GATEWAY),
+    "does not come": (Reply([], before=[hang]), TIMEOUT),
+    "is not JSON": (Reply([b"quixotic"]), BAD_GATEWAY),
+    "is not a generate request": (answer({"model": "quixotic"}), BAD_GATEWAY),
+    "is not an object": (answer("quixotic"), BAD_GATEWAY),
+    "is an empty list": (answer([]), BAD_GATEWAY),
+    "is of another vocabulary": (answer(generate_request(token_ids=[151_936])), BAD_GATEWAY),
+    "has too many prompts": (answer([generate_request()] * 9), BAD_REQUEST),
+}
+
+
+@pytest.fixture
+def small_relay(make_relay: RelayFactory) -> InProcessRelay:
+    """A relay of eight choices per answer at most."""
+    return make_relay(max_sequences="8")
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize(("reply", "error"), RENDERED.values(), ids=RENDERED)
+def test_a_rendering_that_cannot_be_relayed(
+    small_relay: InProcessRelay,
+    upstream: UpstreamTransport,
+    reply: Reply,
+    error: tuple[int, str],
+    *,
+    streamed: bool,
+) -> None:
+    upstream.replies(reply)
+    assert read_error(small_relay.post(COMPLETIONS, {"prompt": "x", "stream": streamed})) == error
+    assert GENERATE not in [received.path for received in upstream.requests]
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_chat_must_be_rendered_to_one_prompt(
+    plain_relay: InProcessRelay, upstream: UpstreamTransport, *, streamed: bool
+) -> None:
+    upstream.replies(answer([generate_request()] * 2))
+    assert read_error(plain_relay.post(CHAT, {"messages": [], "stream": streamed})) == BAD_GATEWAY
+    assert len(upstream.requests) == 1
+
+
+# --- models ---------------------------------------------------------------------------------------------------
+
+PIECES: Final = {"alpha": [b"a", b"b", b"<end>"], "beta": [b"x", b"y", b"<end>"], "damaged": [b"", b"", b"d"]}
+FIELDS: Final = {CHAT: "chat_request", COMPLETIONS: "completion_request"}
+
+
+@pytest.fixture(scope="module")
+def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three models. One is damaged where its manifest does not tell."""
+    folder = tmp_path_factory.mktemp("layer")
+    for name, pieces in PIECES.items():
+        content = dump(manifest(name=name), pieces)
+        (folder / f"{name}.vocab").write_bytes(content[:-1] + b"?" if name == "damaged" else content)
+    return folder
+
+
+@pytest.fixture
+def several(make_relay: RelayFactory, layer: Path) -> InProcessRelay:
+    """The relay with these models. None is the default."""
+    return make_relay(layer=str(layer), served_model_name="b=beta")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("path", FIELDS)
+@pytest.mark.parametrize(("model", "text"), [("alpha", "ab"), ("beta", "xy"), ("b", "xy")])
+def test_a_request_is_derendered_with_the_vocabulary_of_its_model(
+    upstream: UpstreamTransport, several: InProcessRelay, path: str, model: str, text: str, *, streamed: bool
+) -> None:
+    request = {**generate_request(model=model), "token_ids": [0]}
+    output = stream(chunks_of([0, 1])) if streamed else answer(response_of([0, 1]))
+    upstream.respond = lambda received: output if received.path == GENERATE else answer(request)
+    client = {"model": model, "stream": streamed}
+    for url, body in (
+        (path, {**client, "messages": [], "prompt": ""}),
+        (path + RELAY, {"generate_request": request, FIELDS[path]: client}),
+        (path + RELAY, {"generate_request": request, "model": model, FIELDS[path]: {**client, "model": "?"}}),
+    ):
+        if streamed:
+            events = several.stream(url, body)
+            assert text_of(events) == text
+            assert {event["model"] for event in events} == {model}
+        else:
+            response = several.post(url, body).json()
+            assert whole(response)[0].content == text
+            assert response["model"] == model
+
+
+@pytest.mark.parametrize("path", FIELDS)
+@pytest.mark.parametrize(
+    ("model", "status"), [(None, 400), ("gamma", 404), ("damaged", 500)], ids=["none", "unknown", "damaged"]
+)
+def test_a_request_without_a_usable_model_reaches_no_upstream(
+    upstream: UpstreamTransport, several: InProcessRelay, path: str, model: str | None, status: int
+) -> None:
+    client: dict[str, Any] = {"model": model, "stream": True}
+    for url, body in (
+        (path, {**client, "messages": [], "prompt": ""}),
+        (path + RELAY, {"generate_request": generate_request(), FIELDS[path]: client}),
+    ):
+        response = several.post(url, body)
+        assert response.status_code == status
+        assert response.json()["error"]["param"] == "model"
+    assert not upstream.requests

@@ -1,0 +1,121 @@
+"""Which errors of upstreams clients see, and which words of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from derender.relay.upstream.errors import MAX_MESSAGE, refusal_of_body
+from tests.support.generate_protocol import response_of
+from tests.support.relay_client import CHAT, RELAY
+from tests.support.relay_faults import BAD_GATEWAY, read_error
+from tests.support.relay_requests import relay_chat
+from tests.support.upstream_server import Reply, answer
+
+if TYPE_CHECKING:
+    from tests.support.relay_in_process import InProcessRelay, UpstreamTransport
+
+TRACE: Final = 'Traceback (most recent call last):\n  File "x.py", line 1'
+BAD_REQUEST: Final = (400, "BadRequestError")
+NO_REASON: Final = "gave no reason"
+
+STATUSES: Final[dict[str, tuple[Reply, tuple[int, str], str]]] = {
+    "400": (
+        answer({"error": {"message": "max_tokens is too large", "code": 400}}, 400),
+        BAD_REQUEST,
+        "max_tokens is too large",
+    ),
+    "413": (answer({"message": "too much"}, 413), (413, "RequestTooLargeError"), "too much"),
+    "422": (
+        answer({"detail": [{"loc": ["body"], "msg": "Field required", "input": "quixotic"}]}, 422),
+        (422, "UnprocessableEntityError"),
+        "Field required",
+    ),
+    "429": (
+        answer({"detail": "slow down"}, 429, [("retry-after", "7")]),
+        (429, "RateLimitError"),
+        "slow down",
+    ),
+    "400 without a message": (answer([], 400), BAD_REQUEST, NO_REASON),
+    "400 that is not JSON": (Reply([b"<html>quixotic"], 400, "text/html"), BAD_REQUEST, NO_REASON),
+    "400 with a stack trace": (answer({"message": TRACE}, 400), BAD_REQUEST, NO_REASON),
+    "400 with a line of a stack trace": (
+        answer({"message": "File /usr/lib/x.py line 3: no"}, 400),
+        BAD_REQUEST,
+        NO_REASON,
+    ),
+    "400 with a secret": (answer({"message": "no such token: secret-token"}, 400), BAD_REQUEST, NO_REASON),
+    "400 with a host": (answer({"message": "gpu.internal is busy"}, 400), BAD_REQUEST, NO_REASON),
+    "400 with a URL": (
+        answer({"message": "can't load http://quixotic/x.png now"}, 400),
+        BAD_REQUEST,
+        "can't load (URL) now",
+    ),
+    "401": (answer({"error": {"message": "quixotic"}}, 401), BAD_GATEWAY, "status 401"),
+    "404": (answer({"error": {"message": "quixotic"}}, 404), BAD_GATEWAY, "status 404"),
+    "500": (answer({"error": {"message": TRACE}}, 500), BAD_GATEWAY, "status 500"),
+    "503": (Reply([b"quixotic" * 20_000], 503, "text/plain"), BAD_GATEWAY, "status 503"),
+    "a redirect": (answer({}, 307, [("location", "http://127.0.0.1:1/quixotic")]), BAD_GATEWAY, "status 307"),
+    "202": (answer(response_of([1]), 202), BAD_GATEWAY, "status 202"),
+}
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize(("reply", "error", "message"), STATUSES.values(), ids=STATUSES)
+@pytest.mark.parametrize("path", [CHAT + RELAY, CHAT], ids=["generate server", "render service"])
+def test_an_unsuccessful_status(
+    relay: InProcessRelay,
+    upstream: UpstreamTransport,
+    path: str,
+    reply: Reply,
+    error: tuple[int, str],
+    message: str,
+    *,
+    streamed: bool,
+) -> None:
+    upstream.replies(reply)
+    body = relay_chat(stream=streamed) if RELAY in path else {"messages": [], "stream": streamed}
+    response = relay.post(path, body)
+    assert read_error(response) == error
+    assert message in response.json()["error"]["message"]
+    assert response.headers.get("retry-after") == dict(reply.headers).get("retry-after")
+    assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"error": "no", "message": "other"}', "no"),
+        (b'{"error": {"message": "  no\\n"}}', "no"),
+        (b'{"error": {"message": 7}, "message": "", "detail": "no"}', "no"),
+        (b'{"detail": [{"msg": "a"}, {"msg": "b"}, {}]}', "a; b; "),
+        (b'{"detail": [{"msg": ""}]}', "the upstream refused the request and gave no reason"),
+        (b'{"detail": []}', "the upstream refused the request and gave no reason"),
+        (b'{"detail": ["quixotic"]}', "the upstream refused the request and gave no reason"),
+        (b'{"message": "see ~/a/b.py and C:\\\\a\\\\b, not a/b"}', "see (path) and (path), not a/b"),
+        (b'{"message": "%b"}' % (b"x" * 2 * MAX_MESSAGE), "x" * MAX_MESSAGE),
+    ],
+)
+def test_the_message_of_a_refusal(content: bytes, message: str) -> None:
+    refusal = refusal_of_body(400, content)
+    assert refusal is not None
+    assert refusal.message == message
+
+
+@pytest.mark.parametrize("status", [200, 401, 403, 404, 500, 503])
+def test_other_statuses_are_not_refusals(status: int) -> None:
+    assert refusal_of_body(status, b'{"message": "no"}') is None
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("7", True),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", True),
+        *((value, False) for value in ("0" * 10, "soon", "7" * 20_000, "\xe9", "-1")),
+    ],
+)
+def test_only_a_valid_retry_after_is_passed_on(value: str, *, kept: bool) -> None:
+    refusal: Any = refusal_of_body(429, b"{}", retry_after=value)
+    assert refusal.retry_after == (value if kept else None)
