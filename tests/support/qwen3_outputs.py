@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tests.support.qwen3 import END, qwen3
+from .qwen3 import END, qwen3
 
 if TYPE_CHECKING:
     from derender.telemetry.tally import Outcome

@@ -9,9 +9,7 @@ import pytest
 
 from derender.cli import main
 from layer_compiler.corpus import TEXTS
-from tests.support.small_tokenizers import (
-    byte_level_tokenizer,
-)
+from tests.support.small_tokenizers import byte_level_tokenizer
 
 if TYPE_CHECKING:
     from pathlib import Path

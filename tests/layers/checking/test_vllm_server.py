@@ -11,9 +11,7 @@ import pytest
 from derender.cli import main
 from layer_compiler.checking import vllm_server
 from tests.layers.stand_ins import serve, vllm
-from tests.support.small_tokenizers import (
-    byte_level_tokenizer,
-)
+from tests.support.small_tokenizers import byte_level_tokenizer
 
 from .checks import answer_with, check
 

@@ -9,10 +9,7 @@ import pytest
 from derender.cli import main
 from tests.layers.checking.checks import build_layer_of, check
 from tests.layers.stand_ins import vllm
-from tests.support.small_tokenizers import (
-    byte_level_tokenizer,
-    sentence_piece_tokenizer,
-)
+from tests.support.small_tokenizers import byte_level_tokenizer, sentence_piece_tokenizer
 
 if TYPE_CHECKING:
     from pathlib import Path
