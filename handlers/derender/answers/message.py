@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
@@ -13,6 +12,7 @@ from derender.parsing import (
     CallArguments,
     CallStart,
     Content,
+    Parser,
     Reasoning,
     ToolChoice,
     ToolChoiceError,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from derender.decoding.pieces import Piece
-    from derender.parsing import Event, Parser, Parsers, ParserState
+    from derender.parsing import Event, Parsers, ParserState
 
 __all__ = [
     "PLAIN_TEXT",
@@ -79,8 +79,7 @@ class MessageDelta(NamedTuple):
     """How many calls begin, without one that the end of the output cut off."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessageParser:
+class MessageParser(Struct, frozen=True):
     """Parses the outputs for one chat request.
 
     Attributes:

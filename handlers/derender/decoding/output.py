@@ -9,24 +9,22 @@ may become a stop string.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Container
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from derender.vocabulary import MAX_SIZE
+from derender.vocabulary import MAX_SIZE, Vocabulary
 
 from .detokenizer import DetokenizerState, detokenize, pending_text, start
 from .pieces import Piece, cut_pieces, piece_text, read_pieces, split_pieces
-from .stop import cut_stop_string, partial_stop_string
+from .stop import StopRule, cut_stop_string, partial_stop_string
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Sequence
 
-    from derender.vocabulary import Vocabulary
-
-    from .stop import StopReason, StopRule
+    from .stop import StopReason
 
 __all__ = ["Decoded", "OutputDecoder", "OutputState"]
 
@@ -63,8 +61,7 @@ class Decoded(NamedTuple):
     """Whether the output ends here."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputDecoder:
+class OutputDecoder(Struct, frozen=True):
     """Decodes the outputs for one request.
 
     Attributes:

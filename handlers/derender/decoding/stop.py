@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Container, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+from msgspec import Struct
 
 __all__ = ["StopReason", "StopRule", "cut_stop_string", "partial_stop_string"]
 
 StopReason = int | str | None
 
 
-@dataclass(frozen=True, slots=True)
-class StopRule:
+class StopRule(Struct, frozen=True):
     """What ends an output.
 
     Attributes:
