@@ -83,7 +83,7 @@ class Stack:
         self.outputs = self._made(template.get("Outputs", {}))
 
     def of_type(self, name: str) -> dict[str, Resource]:
-        """Logical name → properties of the resources of a type."""
+        """Return logical name → properties of the resources of a type."""
         return {
             logical_name: each.get("Properties", {})
             for logical_name, each in self.resources.items()
@@ -91,17 +91,17 @@ class Stack:
         }
 
     def properties(self, name: str) -> Resource:
-        """The properties of a resource."""
+        """Return the properties of a resource."""
         properties: Resource = self.resources[name]["Properties"]
         return properties
 
     def variables(self, name: str) -> dict[str, str]:
-        """The environment variables of a function."""
+        """Return the environment variables of a function."""
         variables: dict[str, str] = self.properties(name)["Environment"]["Variables"]
         return variables
 
     def output(self, name: str) -> str:
-        """The value of an output."""
+        """Return the value of an output."""
         return str(self.outputs[name]["Value"])
 
     @cached_property
@@ -117,7 +117,7 @@ class Stack:
         }
 
     def walk(self) -> Iterator[Stack]:
-        """This stack and all stacks in it."""
+        """Yield this stack and all stacks in it."""
         yield self
         for each in self.nested.values():
             yield from each.walk()
@@ -199,7 +199,7 @@ def _nested(path: Path, parameters: frozenset[tuple[str, str]], name: str) -> St
 
 
 def stack(**parameters: str) -> Stack:
-    """The application's stack."""
+    """Return the stack of the application."""
     return Stack(_translated(TEMPLATE, parameters.get("DeploymentPreference")), parameters)
 
 
@@ -214,7 +214,7 @@ def _translated(path: Path, preference: str | None) -> Template:
 
 @cache
 def read(path: Path) -> Template:
-    """A template as it is written. Nobody changes it."""
+    """Read a template. Nobody may change it."""
     template: Template = yaml_parse(path.read_text(encoding="utf-8"))
     return template
 

@@ -63,6 +63,8 @@ INPUT: Final = "input/requests.jsonl"
 FUNCTION: Final = "derender-BatchFunction-1A2B3C"
 ALIAS: Final = "live"
 PARTS_AT_ONCE: Final = 3
+SESSION: Final = boto3.Session("testing", "testing", region_name=REGION)
+"""Session of all clients, which reads the descriptions of the services once."""
 INVOCATION: Final = timedelta(minutes=15)
 """Time that the function has for an invocation."""
 EXECUTION_SECONDS: Final = 300
@@ -163,12 +165,12 @@ class Account:
         self._process = threading.Lock()
         self._works = False
         self._stack = stack
-        self._states = boto3.client("stepfunctions", REGION)
-        self._s3 = boto3.client("s3", REGION)
+        self._states = SESSION.client("stepfunctions")
+        self._s3 = SESSION.client("s3")
         self._s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
-        role = boto3.client("iam", REGION).create_role(RoleName=FUNCTION, AssumeRolePolicyDocument="{}")
+        role = SESSION.client("iam").create_role(RoleName="batch", AssumeRolePolicyDocument="{}")
         self._role = role["Role"]["Arn"]
-        self._lambda = boto3.client("lambda", REGION)
+        self._lambda = SESSION.client("lambda")
         self._lambda.create_function(
             FunctionName=FUNCTION,
             Runtime="python3.13",

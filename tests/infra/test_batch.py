@@ -427,7 +427,7 @@ def test_a_part_may_take_several_invocations(account: Account, undisturbed: Run)
     assert {call.event["start"] for call in steps} == goes_on | {*PARTS}
 
 
-# --- busy services -----------------------------------------------------------------------------------
+# --- busy services --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -470,7 +470,7 @@ def test_s3_may_be_busy(account: Account, undisturbed: Run, slowed: Collection[i
     assert len(run.waits) == retries
 
 
-# --- wrong inputs ------------------------------------------------------------------------------------
+# --- wrong inputs ---------------------------------------------------------------------------------------------
 
 
 def test_a_missing_input_fails_the_job_at_once(account: Account) -> None:
@@ -496,7 +496,7 @@ def test_an_input_that_is_replaced_during_the_job_fails_it(account: Account) -> 
     assert "output/job-1/manifest.json" not in run.objects
 
 
-# --- all jobs -----------------------------------------------------------------------------------
+# --- all jobs -------------------------------------------------------------------------------------------------
 
 
 def test_a_job_ends_with_the_version_it_began_with(account: Account, undisturbed: Run) -> None:
