@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +11,7 @@ from derender.decoding import detokenizer
 from derender.decoding.output import OutputState
 from derender.decoding.pieces import read_pieces
 from derender.models.model import StateSeal
-from derender.parsing import CallArguments, CallStart, Content, Reasoning, finish, parse, start
+from derender.parsing import CallArguments, Content, Reasoning, finish, parse, start
 from derender.streaming.seal import open_state, seal_state
 from derender.streaming.state import ChoiceState, GenerationState
 from tests.conformance.vocabularies import vocabulary
@@ -25,11 +24,12 @@ if TYPE_CHECKING:
     from derender.decoding.detokenizer import DetokenizerState
     from derender.parsing import Event, Parser, ParserState
     from derender.vocabulary import Vocabulary
+    from tests.support.parsers import Message
 
     from .outputs import Family, Output
     from .values import Value
 
-__all__ = ["Found", "Stream", "encode", "found", "ids_of", "join_events", "prompt_ids", "run", "split"]
+__all__ = ["Stream", "encode", "ids_of", "join_events", "prompt_ids", "read_calls", "run", "split"]
 
 WIDEST: Final = 12
 
@@ -170,56 +170,24 @@ def run(
 
 def join_events(events: Iterable[Event]) -> list[Event]:
     """Join neighbouring events of one kind."""
-    found: list[Event] = []
+    joined: list[Event] = []
     for event in events:
-        last = found[-1] if found else None
+        last = joined[-1] if joined else None
         match (last, event):
             case (Content(before), Content(text)):
-                found[-1] = Content(before + text)
+                joined[-1] = Content(before + text)
             case (Reasoning(before), Reasoning(text)):
-                found[-1] = Reasoning(before + text)
+                joined[-1] = Reasoning(before + text)
             case (CallArguments(index, before), CallArguments(same, text)) if index == same:
-                found[-1] = CallArguments(index, before + text)
+                joined[-1] = CallArguments(index, before + text)
             case _:
-                found.append(event)
-    return found
+                joined.append(event)
+    return joined
 
 
-@dataclass
-class Found:
-    """What events add up to."""
-
-    content: str = ""
-    reasoning: str = ""
-    calls: list[tuple[str, str]] = field(default_factory=list)
-    """Names, and arguments as written."""
-
-    def values(self) -> list[tuple[str, Value]]:
-        """Return the calls with their arguments read."""
-        return [(name, loads(arguments)) for name, arguments in self.calls]
-
-
-def found(events: Iterable[Event]) -> Found:
-    """Add events up. Calls begin in order."""
-    result = Found()
-    for event in events:
-        match event:
-            case Content(text):
-                assert text
-                result.content += text
-            case Reasoning(text):
-                assert text
-                result.reasoning += text
-            case CallStart(index, name):
-                assert index == len(result.calls)
-                assert name
-                result.calls.append((name, ""))
-            case CallArguments(index, text):
-                assert text
-                assert index == len(result.calls) - 1
-                name, before = result.calls[index]
-                result.calls[index] = (name, before + text)
-    return result
+def read_calls(message: Message) -> list[tuple[str, Value]]:
+    """Return the calls of a message with their arguments read."""
+    return [(name, loads(arguments)) for name, arguments in message.calls]
 
 
 def split(ids: Sequence[int], sizes: Sequence[int]) -> list[Sequence[int]]:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from derender.parsing import AUTO, REASONING_PARSERS, TOOL_CALL_PARSERS, ParserError, load_parsers
 from tests.conformance.vocabularies import vocabulary
-from tests.support.parsers import request_parser
+from tests.support.parsers import fold, request_parser
 
 from .examples import tried
 from .outputs import FAMILIES, Family, outputs
-from .streams import encode, found, ids_of, join_events, prompt_ids, run, split
+from .streams import encode, ids_of, join_events, prompt_ids, run, split
 from .values import MARKS
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def test_any_ids_are_parsed(tools: str | None, data: st.DataObject) -> None:
             whole_calls=whole_calls,
         )
         whole = run(vocabulary(family.vocabulary), parser, [ids], prompt=prompt, cut=cut)
-        result = found(whole)
+        result = fold(whole)
         for chunks in (split(ids, sizes), [[token_id] for token_id in ids]):
             assert run(vocabulary(family.vocabulary), parser, chunks, prompt=prompt, cut=cut) == whole
         if choice == "none":
@@ -163,7 +163,7 @@ def test_unwanted_calls_are_text(family: Family, data: st.DataObject) -> None:
         join_events(run(vocabulary(family.vocabulary), parser, [[each] for each in ids], prompt=prompt))
         == events
     )
-    result = found(events)
+    result = fold(events)
     assert not result.calls
     assert result.reasoning == output.reasoning
     assert not any(marker in result.content for marker in family.markers())

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.vocabularies import vocabulary
-from tests.support.parsers import request_parser
+from tests.support.parsers import Message, fold, request_parser
 
 from .examples import tried
 from .outputs import FAMILIES, Family, outputs
-from .streams import Found, Stream, found, ids_of, prompt_ids, run, split
+from .streams import Stream, ids_of, prompt_ids, read_calls, run, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,9 +51,9 @@ def test_a_message_is_parsed(family: Family, data: st.DataObject) -> None:
     output = data.draw(outputs(family))
     parallel = data.draw(st.booleans())
     ids = ids_of(family, output, data.draw(WIDTHS))
-    result = found(parsed(family, output, [ids], whole_calls=True, parallel=parallel))
+    result = fold(parsed(family, output, [ids], whole_calls=True, parallel=parallel))
     calls = output.calls if parallel else output.calls[:1]
-    assert result.values() == [(call.name, call.arguments) for call in calls]
+    assert read_calls(result) == [(call.name, call.arguments) for call in calls]
     assert result.content == output.content
     assert result.reasoning == output.reasoning
 
@@ -71,7 +71,7 @@ def test_any_split_gives_the_same(family: Family, data: st.DataObject) -> None:
         whole = parsed(family, output, [ids], whole_calls=whole_calls, parallel=parallel)
         for pieces in (chunks, [[token_id] for token_id in ids]):
             assert parsed(family, output, pieces, whole_calls=whole_calls, parallel=parallel) == whole
-        results.append(found(whole))
+        results.append(fold(whole))
     complete, fragments = results
     assert fragments == complete
 
@@ -82,7 +82,7 @@ def test_any_split_gives_the_same(family: Family, data: st.DataObject) -> None:
 def test_a_truncated_output_has_only_complete_calls(family: Family, data: st.DataObject) -> None:
     output = data.draw(outputs(family, noisy=not family.bare))
     ids = ids_of(family, output, data.draw(WIDTHS))
-    whole = found(parsed(family, output, [ids], whole_calls=True))
+    whole = fold(parsed(family, output, [ids], whole_calls=True))
     prompt = prompt_ids(family, output.prompt)
     for whole_calls in (True, False):
         parser = parser_of(family, output, whole_calls=whole_calls)
@@ -92,14 +92,14 @@ def test_a_truncated_output_has_only_complete_calls(family: Family, data: st.Dat
             if place:
                 stream.feed(ids[place - 1 : place])
             events = stream.ended(cut=True)
-            check_cut(found(events), whole, whole_calls=whole_calls)
+            check_cut(fold(events), whole, whole_calls=whole_calls)
             stream.ended(cut=False)
             if place in checked:
                 once = run(vocabulary(family.vocabulary), parser, [ids[:place]], prompt=prompt, cut=True)
                 assert once == events
 
 
-def check_cut(cut: Found, whole: Found, *, whole_calls: bool) -> None:
+def check_cut(cut: Message, whole: Message, *, whole_calls: bool) -> None:
     """Compare the message of a truncated output with the message of all of it."""
     if whole_calls:
         assert cut.calls == whole.calls[: len(cut.calls)]

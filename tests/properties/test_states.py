@@ -20,11 +20,11 @@ from derender.parsing.engine.format import Value as ValueRegion
 from derender.parsing.engine.lifecycle import Status
 from tests.conformance.vocabularies import vocabulary
 from tests.support.json_mutations import mutated, places, replaced
-from tests.support.parsers import request_parser
+from tests.support.parsers import fold, request_parser
 
 from .examples import tried
 from .outputs import FAMILIES, Call, Family, outputs, written
-from .streams import Stream, encode, found, ids_of, prompt_ids, split
+from .streams import Stream, encode, ids_of, prompt_ids, read_calls, split
 from .values import Number
 
 if TYPE_CHECKING:
@@ -236,8 +236,8 @@ def test_states_of_long_outputs_are_small(family: Family) -> None:
     for chunk in split(ids, [size for _ in range(len(ids) // 450) for size in (400, *[1] * 50)]):
         stream.feed(chunk)
         assert stream.size < MOST_BYTES, stream.state
-    result = found(stream.ended(cut=False))
-    assert result.values() == [(call.name, call.arguments) for call in output.calls]
+    result = fold(stream.ended(cut=False))
+    assert read_calls(result) == [(call.name, call.arguments) for call in output.calls]
     assert (result.content, result.reasoning) == (output.content, output.reasoning)
 
 

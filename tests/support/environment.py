@@ -60,6 +60,8 @@ def inherited() -> dict[str, str]:
 
     They need the user's proxies, mirrors and caches, but not the user's language, AWS account or settings.
     """
-    environment: dict[str, str] = json.loads(os.environ[_INHERITED])
+    # Reports and benchmarks run outside of pytest, in the user's environment.
+    known = os.environ.get(_INHERITED)
+    environment: dict[str, str] = dict(os.environ) if known is None else json.loads(known)
     own = re.compile("AWS_.*|DERENDER_.*|LANG.*|LC_.*|MAKE.*|MFLAGS")
     return {name: value for name, value in environment.items() if not own.fullmatch(name)}

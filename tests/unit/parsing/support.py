@@ -5,22 +5,11 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from derender.parsing import (
-    CallArguments,
-    CallStart,
-    Content,
-    Reasoning,
-    dump_state,
-    finish,
-    load_parsers,
-    load_state,
-    parse,
-    start,
-)
+from derender.parsing import dump_state, finish, load_parsers, load_state, parse, start
 from derender.parsing.registry import REASONING_PARSERS, TOOL_CALL_PARSERS
-from tests.support.parsers import request_parser
+from tests.support.parsers import Message, fold, request_parser
 from tests.support.vocabularies import vocabulary
 
 if TYPE_CHECKING:
@@ -126,35 +115,6 @@ def _split_tokens(tokens: dict[str, int], text: str) -> list[Piece]:
     longest_first = sorted(tokens, key=len, reverse=True)
     parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text) if tokens else [text]
     return [tokens.get(part, part) for part in parts if part]
-
-
-class Message(NamedTuple):
-    """What the events of an output add up to."""
-
-    content: str = ""
-    reasoning: str = ""
-    calls: list[tuple[str, str]] = []  # noqa: RUF012
-    """Names and arguments."""
-
-
-def fold(events: Sequence[Event]) -> Message:
-    """Add events up."""
-    names: list[str] = []
-    arguments: list[str] = []
-    for event in events:
-        match event:
-            case CallStart():
-                assert event.index == len(names)
-                names.append(event.name)
-                arguments.append("")
-            case CallArguments():
-                assert event.index == len(names) - 1, "arguments of a call that has ended"
-                arguments[event.index] += event.text
-    return Message(
-        "".join([event.text for event in events if isinstance(event, Content)]),
-        "".join([event.text for event in events if isinstance(event, Reasoning)]),
-        list(zip(names, arguments, strict=True)),
-    )
 
 
 def parse_chunks(

@@ -13,7 +13,7 @@ from derender.parsing import (
     load_parsers,
 )
 from derender.parsing.engine.format import Ids
-from tests.support.parsers import request_parser
+from tests.support.parsers import Message, request_parser
 
 from .support import (
     NAMED,
@@ -22,7 +22,6 @@ from .support import (
     TOOL_NAMES,
     TOOLS,
     WHOLE,
-    Message,
     combine,
     marked_parsers,
     parse_output,

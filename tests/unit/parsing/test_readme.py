@@ -15,10 +15,10 @@ from derender.parsing.engine.format import Act, Arguments, CallObjects, Format, 
 from derender.parsing.engine.grammar import compile_grammar
 from derender.parsing.engine.lifecycle import LIFECYCLE
 from derender.parsing.registry import REASONING_PARSERS, TOOL_CALL_PARSERS
-from tests.support.parsers import request_parser
+from tests.support.parsers import Message, request_parser
 from tests.support.paths import ROOT
 
-from .support import TOOLS, Message, marked_parsers, marked_vocabulary, parse_output
+from .support import TOOLS, marked_parsers, marked_vocabulary, parse_output
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ import pytest
 
 from derender.parsing import Content, dump_state, finish, parse, start
 from derender.parsing.engine.lifecycle import Status
-from tests.support.parsers import request_parser
+from tests.support.parsers import Message, fold, request_parser
 
-from ..support import PARIS, TOOLS, Message, fold, marked_parsers, to_pieces
+from ..support import PARIS, TOOLS, marked_parsers, to_pieces
 
 if TYPE_CHECKING:
     from derender.parsing import Parser, ParserState

@@ -6,15 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from ..support import (
-    NAMED,
-    PARIS,
-    TIME,
-    Message,
-    check,
-    check_both,
-    marked_parsers,
-)
+from tests.support.parsers import Message
+
+from ..support import NAMED, PARIS, TIME, check, check_both, marked_parsers
 
 HERMES: Final = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 HERMES_TIME: Final = '<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>'

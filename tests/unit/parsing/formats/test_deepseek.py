@@ -6,14 +6,9 @@ from typing import Final
 
 import pytest
 
-from ..support import (
-    PARIS,
-    TIME,
-    Message,
-    check,
-    check_both,
-    marked_parsers,
-)
+from tests.support.parsers import Message
+
+from ..support import PARIS, TIME, check, check_both, marked_parsers
 
 V3_CALL: Final = (
     '<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{"city": "Paris"}\n```<｜tool▁call▁end｜>'

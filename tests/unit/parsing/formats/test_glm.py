@@ -7,18 +7,9 @@ from typing import Final
 
 import pytest
 
-from tests.support.parsers import request_parser
+from tests.support.parsers import Message, request_parser
 
-from ..support import (
-    PARIS,
-    TIME,
-    TOOLS,
-    Message,
-    check,
-    check_both,
-    marked_parsers,
-    parse_output,
-)
+from ..support import PARIS, TIME, TOOLS, check, check_both, marked_parsers, parse_output
 
 LONG: Final = "x" * 400
 

@@ -6,14 +6,9 @@ from typing import Final
 
 import pytest
 
-from ..support import (
-    PARIS,
-    TIME,
-    Message,
-    check,
-    check_both,
-    marked_parsers,
-)
+from tests.support.parsers import Message
+
+from ..support import PARIS, TIME, check, check_both, marked_parsers
 
 
 def message(channel: str, text: str, end: str = "<|end|>", start: str = "<|start|>assistant") -> str:

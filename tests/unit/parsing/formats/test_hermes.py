@@ -6,14 +6,9 @@ from typing import Final
 
 import pytest
 
-from ..support import (
-    PARIS,
-    TIME,
-    Message,
-    check,
-    check_both,
-    marked_parsers,
-)
+from tests.support.parsers import Message
+
+from ..support import PARIS, TIME, check, check_both, marked_parsers
 
 HERMES: Final = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 HERMES_TIME: Final = '<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>'

@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from derender.parsing import CallStart, load_parsers
-from tests.support.parsers import request_parser
+from tests.support.parsers import Message, request_parser
 
-from ..support import (
-    PARIS,
-    TIME,
-    TOOLS,
-    Message,
-    check,
-    check_both,
-    marked_parsers,
-    parse_chunks,
-    to_pieces,
-)
+from ..support import PARIS, TIME, TOOLS, check, check_both, marked_parsers, parse_chunks, to_pieces
 
 if TYPE_CHECKING:
     from derender.vocabulary import Vocabulary

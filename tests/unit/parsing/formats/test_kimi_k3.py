@@ -6,13 +6,9 @@ from typing import Final
 
 import pytest
 
-from ..support import (
-    PARIS,
-    TIME,
-    Message,
-    check_both,
-    marked_parsers,
-)
+from tests.support.parsers import Message
+
+from ..support import PARIS, TIME, check_both, marked_parsers
 
 
 def element(name: str, inside: str, attributes: str = "") -> str:

@@ -6,14 +6,9 @@ from typing import Final
 
 import pytest
 
-from ..support import (
-    PARIS,
-    TIME,
-    Message,
-    check,
-    check_both,
-    marked_parsers,
-)
+from tests.support.parsers import Message
+
+from ..support import PARIS, TIME, check, check_both, marked_parsers
 
 UNMARKED: Final = '\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n'
 BARE: Final = '{"name": "get_weather", "parameters": {"city": "Paris"}}'

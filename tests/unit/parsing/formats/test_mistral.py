@@ -7,19 +7,9 @@ from typing import Final
 import pytest
 
 from derender.parsing import CallStart
-from tests.support.parsers import request_parser
+from tests.support.parsers import Message, request_parser
 
-from ..support import (
-    PARIS,
-    TIME,
-    TOOLS,
-    Message,
-    check_both,
-    marked_parsers,
-    parse_chunks,
-    parse_output,
-    to_pieces,
-)
+from ..support import PARIS, TIME, TOOLS, check_both, marked_parsers, parse_chunks, parse_output, to_pieces
 
 MISTRAL_LIST: Final = '[TOOL_CALLS] [{"name": "get_weather", "arguments": {"city": "Paris"}}]'
 MISTRAL: Final = '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}'

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ..support import (
-    PARIS,
-    TIME,
-    Message,
-    check,
-    check_both,
-    marked_parsers,
-)
+from tests.support.parsers import Message
+
+from ..support import PARIS, TIME, check, check_both, marked_parsers
 
 
 def qwen(*parameters: str, name: str = "get_weather") -> str:

@@ -8,9 +8,9 @@ import pytest
 
 from derender.decoding.detokenizer import DetokenizerState
 from derender.decoding.pieces import read_pieces
-from tests.support.parsers import request_parser
+from tests.support.parsers import Message, fold, request_parser
 
-from ...support import TOOLS, Message, encode, fold, parse_chunks, split_pieces
+from ...support import TOOLS, encode, parse_chunks, split_pieces
 from .support import (
     CHATML,
     LISTED,

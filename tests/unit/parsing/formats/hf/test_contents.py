@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.parsers import request_parser
+from tests.support.parsers import Message, fold, request_parser
 
-from ...support import TOOLS, Message, fold, parse_chunks
+from ...support import TOOLS, parse_chunks
 from .support import (
     CHATML,
     NAMED,

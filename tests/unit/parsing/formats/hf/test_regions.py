@@ -12,9 +12,9 @@ from derender.decoding.detokenizer import DetokenizerState
 from derender.decoding.pieces import read_pieces
 from derender.parsing import ParserError, load_parsers, start
 from derender.vocabulary import find_files, load
-from tests.support.parsers import request_parser
+from tests.support.parsers import Message, fold, request_parser
 
-from ...support import TOOLS, Message, encode, fold, marked_vocabulary, parse_chunks
+from ...support import TOOLS, encode, marked_vocabulary, parse_chunks
 from .support import (
     CHATML,
     LISTED,
