@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 __all__ = ["NOTHING", "Outcome", "Tally"]
 
@@ -47,13 +48,15 @@ class Tally(Struct, frozen=True, omit_defaults=True):
 
     def __add__(self, other: Tally) -> Tally:
         """Return the tally of both."""
-        return Tally(*(_add(getattr(self, name), getattr(other, name)) for name in self.__struct_fields__))
+        return Tally(*map(_add, astuple(self), astuple(other)))
 
 
 NOTHING: Final = Tally()
 
 
 def _add(left: Any, right: Any) -> Any:
-    if not isinstance(left, dict):
+    if not left or not right:
+        return left or right
+    if isinstance(left, int):
         return left + right
     return {name: left.get(name, 0) + right.get(name, 0) for name in sorted(left | right)}

@@ -48,6 +48,7 @@ class OutputLine(NamedTuple):
     size: int
     """Bytes that were read or written, whichever is more."""
     tally: Tally
+    """Tally of the line, without counting it as a request."""
 
 
 def answer_line(job: Job, models: Models, complete: CompleteLine) -> OutputLine:
@@ -55,7 +56,7 @@ def answer_line(job: Job, models: Models, complete: CompleteLine) -> OutputLine:
     line, request, contents = complete
     line_id = job.line_id(line.offset)
     error: str | None = None
-    tokens = NOTHING
+    tally = NOTHING
     if isinstance(request, LineError):
         error, content = request.code, _write_refused(line_id, line.offset, request)
     else:
@@ -64,13 +65,14 @@ def answer_line(job: Job, models: Models, complete: CompleteLine) -> OutputLine:
             answer = answer_request(request.endpoint, models, wanted, job.created).content
             assert isinstance(answer, ChatCompletion | TextCompletion)
             content = _write_answer(line_id, request.custom_id, 200, answer)
-            tokens = count_tokens(responses, answer.usage)
+            tally = count_tokens(responses, answer.usage)
         except Exception as caught:
             fault = client_error(caught)
             error = type(fault).__name__
             content = _write_answer(line_id, request.custom_id, int(fault.status), error_response(fault))
     size = max(line.end - line.offset + sum(map(len, contents)), len(content))
-    tally = tokens + Tally(requests=1, failed={} if error is None else {error: 1})
+    if error is not None:
+        tally = Tally(failed={error: 1})
     return OutputLine(line.offset, line.end, request.custom_id, error, content, size, tally)
 
 
@@ -97,17 +99,20 @@ def _read_complete(
 ) -> tuple[CompleteRequest, list[GenerateResponse]]:
     """Return the request and its generate responses. A response without an id gets the line's."""
     wanted: CompleteRequest = read(request.endpoint.complete, request.complete_body(contents))
-    if isinstance(wanted, ChatDerenderRequest):
-        named = [_name(wanted.generate_response, default_id)]
-        return wanted.model_copy(update={"generate_response": named[0]}), named
-    named = [_name(response, default_id) for response in wanted.generate_responses]
-    return wanted.model_copy(update={"generate_responses": named}), named
-
-
-def _name(response: GenerateResponse, default_id: str) -> GenerateResponse:
-    if "request_id" in response.model_fields_set:
-        return response
-    return response.model_copy(update={"request_id": default_id})
+    responses = (
+        [wanted.generate_response] if isinstance(wanted, ChatDerenderRequest) else wanted.generate_responses
+    )
+    if all("request_id" in response.model_fields_set for response in responses):
+        return wanted, responses
+    named = [
+        response
+        if "request_id" in response.model_fields_set
+        else response.model_copy(update={"request_id": default_id})
+        for response in responses
+    ]
+    is_chat = isinstance(wanted, ChatDerenderRequest)
+    update = {"generate_response": named[0]} if is_chat else {"generate_responses": named}
+    return wanted.model_copy(update=update), named
 
 
 def _write_answer(line_id: str, custom_id: str, status: int, body: object) -> bytes:

@@ -11,7 +11,7 @@ import msgspec
 from derender.batch.errors import BatchError
 from derender.batch.stores.store import NotFound
 from derender.protocol.json_errors import JSON_ERRORS
-from derender.telemetry.tally import NOTHING, Tally
+from derender.telemetry.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +89,7 @@ def write_piece(store: Store, job: Job, piece: Piece) -> Record:
         end=piece.end,
         results=_measure(results),
         errors=_measure(errors),
-        tally=sum((output.tally for output in piece.outputs), NOTHING),
+        tally=sum((output.tally for output in piece.outputs), Tally(requests=len(piece.outputs))),
         custom_ids=b"".join(
             _CUSTOM_ID.pack(output.offset, blake2b(output.custom_id.encode(), digest_size=12).digest())
             for output in piece.outputs
