@@ -32,6 +32,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import canitoolcall
+import orjson
 from canitoolcall.fixtures import load_families, load_fixtures
 from tokenizers import Tokenizer
 
@@ -127,20 +129,49 @@ def prompt_of(fixture: Fixture) -> str:
 @cache
 def ids_of(fixture_id: str) -> Ids:
     """Return a fixture's ids in its tokenizer."""
-    (fixture,) = (each for each in FIXTURES if each.id == fixture_id)
-    name = tokenizer_of(fixture.reference_model)
-    prompt = tuple(tokenizer(name).encode(prompt_of(fixture), add_special_tokens=False).ids)
-    if name != STAND_IN:
-        assert fixture.output_token_ids is not None
-        return Ids(prompt, fixture.output_token_ids)
-    return Ids(prompt, tuple(_encoded(fixture.raw_output, ORDINARY.get(fixture.id, ()))))
+    prompt, output = _encoded()["fixtures"][fixture_id]
+    return Ids(tuple(prompt), tuple(output))
 
 
 @cache
 def special_ids(name: str) -> frozenset[int]:
     """Return the ids of a tokenizer's special tokens and markers."""
+    return frozenset(_encoded()["special"][name])
+
+
+@cache
+def _encoded() -> dict[str, Any]:
+    """Return the ids of all fixtures. They are kept between runs, because tokenizers take seconds to load."""
+    names = {tokenizer_of(fixture.reference_model) for fixture in FIXTURES}
+    package = Path(canitoolcall.__path__[0])
+    sources = [Path(__file__), *(folder(name) / "tokenizer.json" for name in names), *package.rglob("*.json*")]
+
+    def make(target: Path) -> None:
+        target.mkdir()
+        ids = {
+            "fixtures": {fixture.id: _encode_fixture(fixture) for fixture in FIXTURES},
+            "special": {name: _special_ids(name) for name in names},
+        }
+        (target / "ids.json").write_bytes(orjson.dumps(ids))
+
+    encoded: dict[str, Any] = orjson.loads(
+        (cached_folder(CACHE / "conformance_ids", sources, make) / "ids.json").read_bytes()
+    )
+    return encoded
+
+
+def _encode_fixture(fixture: Fixture) -> tuple[list[int], list[int]]:
+    name = tokenizer_of(fixture.reference_model)
+    prompt: list[int] = tokenizer(name).encode(prompt_of(fixture), add_special_tokens=False).ids
+    if name != STAND_IN:
+        assert fixture.output_token_ids is not None
+        return prompt, list(fixture.output_token_ids)
+    return prompt, list(_encode(fixture.raw_output, ORDINARY.get(fixture.id, ())))
+
+
+def _special_ids(name: str) -> list[int]:
     added = tokenizer(name).get_added_tokens_decoder().items()
-    return frozenset(token_id for token_id, token in added if token.special or token.content in MARKERS)
+    return [token_id for token_id, token in added if token.special or token.content in MARKERS]
 
 
 @cache
@@ -249,7 +280,7 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _encoded(text: str, ordinary: Sequence[str]) -> Iterator[int]:
+def _encode(text: str, ordinary: Sequence[str]) -> Iterator[int]:
     """Encode a text with the stand-in. In ordinary passages, markers are text."""
     encoder = tokenizer(STAND_IN)
     for passage in ordinary:
