@@ -28,7 +28,7 @@ def table(heading: str) -> list[list[str]]:
 def test_log_fields() -> None:
     named = {name for row in table("Log lines") for name in re.findall(r"`(\w+)`", row[0])}
     fields = {*Observation.__struct_fields__, *AnswerFacts.__struct_fields__}
-    fields = fields - {"seconds", "answer", "tally"} | {"duration_ms", *Tally.__struct_fields__, "cold_start"}
+    fields = fields - {"answer", "tally"} | {*Tally.__struct_fields__, "cold_start"}
     every_line = {"level", "timestamp", "service", "function", "message"}
     assert named == fields | every_line | {"function_request_id", "xray_trace_id"}
 

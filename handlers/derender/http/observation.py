@@ -143,7 +143,7 @@ class _ObservedRequest:
             endpoint=path if path in self._middleware.endpoints else OTHER,
             method=method if method in _METHODS else OTHER,
             status=self._status if self._notes.status is None else self._notes.status,
-            seconds=perf_counter() - self._start,
+            duration_ms=round((perf_counter() - self._start) * 1e3, 3),
             request_bytes=self._received,
             response_bytes=self._sent,
             request_id=request_id,

@@ -1,6 +1,7 @@
 """Observations: what an operator may know about a request and its answer.
 
-No field holds anything that a client or a model wrote, except ids that pass `is_harmless`.
+Log lines have the same fields. None holds anything that a client or a model wrote, except ids that pass
+`is_harmless`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Observation(Struct, frozen=True, kw_only=True):
     """The HTTP method; `OTHER` for one that HTTP does not define."""
     status: int
     """The HTTP status. A stream that breaks off has the status of its fault, or `CLIENT_LEFT`."""
-    seconds: float
+    duration_ms: float
     """Time from the first byte of the request to the last byte of the answer."""
     request_bytes: int
     """Bytes of the request body, as received."""

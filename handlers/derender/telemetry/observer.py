@@ -64,21 +64,13 @@ class Observer:
         # Requests that don't derender have a log line, and no metrics.
         derenders = observation.method == "POST" and observation.endpoint != OTHER
         fields: dict[str, Any] = {
-            "request_id": observation.request_id,
-            "endpoint": observation.endpoint,
-            "method": observation.method,
-            "status": observation.status,
-            "error": error,
-            "duration_ms": round(observation.seconds * 1e3, 3),
-            "request_bytes": observation.request_bytes,
-            "response_bytes": observation.response_bytes,
-            "completion_id": answer.completion_id,
-            "model": answer.model,
-            "streamed": answer.streamed,
-            "parsers": "+".join(answer.parsers),
+            **asdict(observation),
+            **asdict(answer),
             **asdict(answer.tally),
+            "parsers": "+".join(answer.parsers),
             "cold_start": derenders and self._is_cold_start(),
         }
+        del fields["answer"], fields["tally"]
         whose = _whose_error(observation.status)
         _log(_level(whose, observation.endpoint), "request", fields)
         if derenders:

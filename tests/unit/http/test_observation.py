@@ -51,7 +51,7 @@ def test_every_request_is_observed_once(
 ) -> None:
     observation = observe(Scripted(*steps, receives=len(received)), *received)
     assert (observation.status, observation.error) == (status, error)
-    assert observation.seconds > 0
+    assert observation.duration_ms > 0
 
 
 def test_the_error_that_breaks_off_a_response_is_observed() -> None:
