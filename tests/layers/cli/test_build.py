@@ -10,7 +10,7 @@ import pytest
 import layer_compiler
 from derender.cli import main
 from derender.vocabulary import MAX_LENGTH, load
-from tests.layers.inference.test_decision import HERMES
+from tests.layers.inference.chat_templates import HERMES
 from tests.support.paths import BUNDLED
 from tests.support.small_tokenizers import (
     byte_level_tokenizer,
@@ -87,8 +87,8 @@ def test_warnings_are_printed_on_standard_error(
     printed = capsys.readouterr()
     assert "tools none, reasoning none" in printed.out
     for warning in (
-        "config.json has no vocab_size",
-        "no configuration file has eos_token_id",
+        "no vocab_size in config.json",
+        "no eos_token_id in a configuration file",
         "no tokenizer_config.json",
         "tool_call_parser: no parser is set, because the model's files don't tell it",
         "  observed: no chat template",
@@ -299,7 +299,7 @@ def test_a_list_is_built_and_shown_as_a_table(
     assert tiny.split()[:4] == ["tiny", "500", "byte-level", "none"]
     assert spm.split()[:4] == ["org/spm", "302", "byte-fallback", "none"]
     assert hint.endswith("DERENDER_SERVED_MODEL_NAME=tiny=tiny,small=tiny")
-    assert "derender: org/spm: config.json has no vocab_size" in printed.err
+    assert "derender: org/spm: no vocab_size in config.json" in printed.err
     assert "tiny: compiling and proving\n" in printed.err
 
 

@@ -13,7 +13,7 @@ from tests.layers.model_folders import sentence_piece_folder, tekken, tekken_fol
 from tests.support.compiled import compile_small, compiled_layer, tokenizer_folder
 from tests.support.small_tokenizers import byte_level_tokenizer, write_folder
 
-from .test_decision import ALWAYS, HERMES, XML
+from .chat_templates import ALWAYS, HERMES, XML
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -175,8 +175,8 @@ def test_without_configuration_files_the_tokenizer_gave_each_value(tmp_path: Pat
         "special_token_ids": "tokenizer.json: added_tokens flagged special",
     }
     assert [warning.partition(":")[0] for warning in model.warnings] == [
-        "config.json has no vocab_size",
-        "no configuration file has eos_token_id",
+        "no vocab_size in config.json",
+        "no eos_token_id in a configuration file",
         "no tokenizer_config.json",
     ]
 

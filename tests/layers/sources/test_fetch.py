@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
 from layer_compiler import LayerError
 from layer_compiler.sources.fetch import digest_files, fetch_model
 
+from .files import READ
+
 if TYPE_CHECKING:
     from pathlib import Path
-
-READ: Final = (
-    *("tokenizer.json", "tokenizer_config.json", "config.json", "tekken.json"),
-    *("added_tokens.json", "generation_config.json", "params.json"),
-    *("chat_template.jinja", "chat_template.json", "additional_chat_templates/tool_use.jinja"),
-    *("tekken_240911.json", "qwen.tiktoken", "tiktoken.model", "tokenizer.model", "spiece.model"),
-    *(f"tokenizer.model.{version}" for version in ("v1", "v2", "v3", "v7", "v11", "v7m1")),
-    *(f"mistral_instruct_tokenizer_240216.model.{version}" for version in ("v2", "v3", "v7", "v7m1")),
-)
-"""Names of files that the formats and the inference of parsers read."""
 
 
 def test_a_folder_is_used_where_it_is(tmp_path: Path) -> None:

@@ -18,8 +18,7 @@ from layer_compiler.sources.hub import IGNORED
 from tests.layers.stand_ins import hub, serve
 from tests.support.small_tokenizers import byte_level_tokenizer, write_folder
 
-from .files import FILES, UNREAD
-from .test_fetch import READ
+from .files import FILES, READ, UNREAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Compare a vocabulary with its peer."""
+"""Compare a vocabulary with a server or a recording."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
     from derender.vocabulary import Manifest, Vocabulary
 
-    from .peer import Peer, RecordedText
+    from .recording import RecordedText
+    from .vllm_server import VllmServer
 
-__all__ = ["Comparison", "Counts", "Difference", "compare_with_peer", "compare_with_recording"]
+__all__ = ["Comparison", "Counts", "Difference", "compare_with_recording", "compare_with_server"]
 
 _BATCH: Final = 2048
 """Ids in one request."""
 _MAX_DIFFERENCES: Final = 10
-"""After so many, the peer has another tokenizer."""
+"""After so many, the server has another tokenizer."""
 _MAX_SPECIAL_IDS: Final = 16
 _MAX_ADDED_IDS: Final = 1024
 """Added tokens that are compared as special or not. Models have some dozens."""
@@ -40,7 +41,7 @@ _CLEANED_UP: Final = (
 
 @dataclass(frozen=True)
 class Difference:
-    """A disagreement between the layer and its peer, for people."""
+    """A disagreement between the two sides, for people."""
 
     subject: str
     ours: str
@@ -66,7 +67,7 @@ class Comparison:
     counts: Counts
     differences: tuple[Difference, ...]
     warnings: tuple[str, ...]
-    """Facts that the layer lacks and no peer can tell."""
+    """Facts that the layer lacks and no server can tell."""
 
 
 def compare_with_recording(vocabulary: Vocabulary, recording: Iterable[RecordedText]) -> Comparison:
@@ -84,14 +85,14 @@ def compare_with_recording(vocabulary: Vocabulary, recording: Iterable[RecordedT
     return _collect(vocabulary, compare)
 
 
-def compare_with_peer(vocabulary: Vocabulary, peer: Peer) -> Comparison:
+def compare_with_server(vocabulary: Vocabulary, server: VllmServer) -> Comparison:
     """Compare texts, the longest sequence, every id that is text alone, unnamed ids, and special tokens."""
 
     def compare(counts: Counts) -> Iterator[Difference]:
-        yield from _compare_texts(vocabulary, peer, counts)
-        yield from _compare_ids(vocabulary, peer, counts)
-        yield from _compare_unnamed_ids(vocabulary, peer)
-        yield from _compare_special_tokens(vocabulary, peer, counts)
+        yield from _compare_texts(vocabulary, server, counts)
+        yield from _compare_ids(vocabulary, server, counts)
+        yield from _compare_unnamed_ids(vocabulary, server)
+        yield from _compare_special_tokens(vocabulary, server, counts)
 
     return _collect(vocabulary, compare)
 
@@ -116,18 +117,18 @@ def _warn(manifest: Manifest) -> Iterator[str]:
         )
 
 
-def _compare_texts(vocabulary: Vocabulary, peer: Peer, counts: Counts) -> Iterator[Difference]:
-    """Decode the token ids that the peer encodes texts to. Compare the longest sequence as well."""
+def _compare_texts(vocabulary: Vocabulary, server: VllmServer, counts: Counts) -> Iterator[Difference]:
+    """Decode the token ids that the server encodes texts to. Compare the longest sequence as well."""
     length = None
     for text in TEXTS:
-        tokenized = peer.tokenize(text)
+        tokenized = server.tokenize(text)
         if tokenized is None:
             break
         length = tokenized.max_model_len
         counts.texts += 1
-        yield from _compare_text(vocabulary, peer, text, tokenized.token_ids)
+        yield from _compare_text(vocabulary, server, text, tokenized.token_ids)
     # Ask after a text, which shows that the server has the model.
-    length = peer.get_max_model_len() if length is None else length
+    length = server.get_max_model_len() if length is None else length
     if length is None:
         return
     counts.length = True
@@ -138,7 +139,7 @@ def _compare_texts(vocabulary: Vocabulary, peer: Peer, counts: Counts) -> Iterat
 
 
 def _compare_text(
-    vocabulary: Vocabulary, peer: Peer, text: str, token_ids: Sequence[int]
+    vocabulary: Vocabulary, server: VllmServer, text: str, token_ids: Sequence[int]
 ) -> Iterator[Difference]:
     subject = f"text {_quote(text)}"
     if (unknown := _find_unknown_id(vocabulary, subject, token_ids)) is not None:
@@ -147,18 +148,18 @@ def _compare_text(
     texts = _possible_texts(vocabulary, token_ids)
     if text in texts or _normalize(text) in map(_normalize, texts):
         return
-    # A tokenizer may lower, fold or drop what it encodes. Then the peer's own decoding is right.
-    theirs = peer.detokenize(token_ids)
+    # A tokenizer may lower, fold or drop what it encodes. Then the server's own decoding is right.
+    theirs = server.detokenize(token_ids)
     ours = _decode(vocabulary, token_ids)
     if theirs is None or not _equal(ours, theirs):
         yield Difference(subject, _quote(ours), _quote(text if theirs is None else theirs))
 
 
-def _compare_ids(vocabulary: Vocabulary, peer: Peer, counts: Counts) -> Iterator[Difference]:
+def _compare_ids(vocabulary: Vocabulary, server: VllmServer, counts: Counts) -> Iterator[Difference]:
     """Compare every id that is text alone, in batches, and some special tokens."""
 
     def agrees(token_ids: Sequence[int]) -> bool | None:
-        theirs = peer.detokenize(token_ids)
+        theirs = server.detokenize(token_ids)
         return None if theirs is None else _equal(_decode(vocabulary, token_ids), theirs)
 
     ordinary = list(_list_ordinary_ids(vocabulary))
@@ -171,25 +172,25 @@ def _compare_ids(vocabulary: Vocabulary, peer: Peer, counts: Counts) -> Iterator
         if not agreed:
             differing = _narrow_down(token_ids, agrees)
             subject = f"id {differing[0]}" if len(differing) == 1 else f"ids {differing[0]} to {differing[-1]}"
-            theirs = peer.detokenize(differing) or ""
+            theirs = server.detokenize(differing) or ""
             yield Difference(subject, _quote(_decode(vocabulary, differing)), _quote(theirs))
     for token_id in sorted(vocabulary.special)[:_MAX_SPECIAL_IDS]:
         counts.ids += 1
-        ours, shown = _decode(vocabulary, [token_id]), peer.detokenize([token_id])
+        ours, shown = _decode(vocabulary, [token_id]), server.detokenize([token_id])
         # Some decoders never show special tokens.
         if shown and not _equal(ours, shown):
             yield Difference(f"special id {token_id}", _quote(ours), _quote(shown))
 
 
-def _compare_unnamed_ids(vocabulary: Vocabulary, peer: Peer) -> Iterator[Difference]:
-    """Look for an id that has text at the peer but no token in the layer, in its padding or above it."""
-    if peer.detokenize_unknown([_NO_MODELS_ID]):
+def _compare_unnamed_ids(vocabulary: Vocabulary, server: VllmServer) -> Iterator[Difference]:
+    """Look for an id that has text on the server but no token in the layer, in its padding or above it."""
+    if server.detokenize_unknown([_NO_MODELS_ID]):
         return
     size = vocabulary.manifest.size
     padding = [n for n in range(size) if not vocabulary.pieces[n] and n not in vocabulary.special]
 
     def agrees(token_ids: Sequence[int]) -> bool:
-        theirs = peer.detokenize_unknown(token_ids)
+        theirs = server.detokenize_unknown(token_ids)
         return not theirs or (token_ids[-1] < size and _equal(_decode(vocabulary, token_ids), theirs))
 
     # The first id above is also asked for alone: a server refuses a batch with an id that it doesn't have.
@@ -199,22 +200,22 @@ def _compare_unnamed_ids(vocabulary: Vocabulary, peer: Peer) -> Iterator[Differe
                 continue
             first, *_ = _narrow_down(token_ids, agrees)
             ours = "has no token of this id" if first < size else _describe_range(first, size)
-            theirs = peer.detokenize_unknown([first]) or peer.detokenize_unknown(token_ids) or ""
+            theirs = server.detokenize_unknown([first]) or server.detokenize_unknown(token_ids) or ""
             yield Difference(f"id {first}", ours, _quote(theirs))
             return
 
 
-def _compare_special_tokens(vocabulary: Vocabulary, peer: Peer, counts: Counts) -> Iterator[Difference]:
+def _compare_special_tokens(vocabulary: Vocabulary, server: VllmServer, counts: Counts) -> Iterator[Difference]:
     """Compare which added tokens are special: clients don't see those."""
     added = sorted(vocabulary.special.union(vocabulary.manifest.added_token_ids))[:_MAX_ADDED_IDS]
-    shown = peer.show_each(added) if added else None
+    shown = server.show_each(added) if added else None
     if shown is None or len(shown) != len(added):
         return
     for token_id, theirs in zip(added, shown, strict=True):
         counts.special += 1
         special, ours = token_id in vocabulary.special, _decode(vocabulary, [token_id])
         # A server may drop white space at the start of a text even if the token isn't special.
-        if not ours.strip() or special is not bool(theirs) or not (theirs or peer.detokenize([token_id])):
+        if not ours.strip() or special is not bool(theirs) or not (theirs or server.detokenize([token_id])):
             continue
         sides = ("special, not shown", f"shown as {_quote(theirs or ours)}")
         yield Difference(f"id {token_id}, {_quote(ours)}", *(sides if special else sides[::-1]))

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
 from layer_compiler.errors import LayerError
 
-from .peer import RecordedText
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["read_recording"]
+__all__ = ["RecordedText", "read_recording"]
 
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class RecordedText:
+    """Token ids and their text, as another decoder decoded them."""
+
+    place: str
+    """File and line."""
+    token_ids: tuple[int, ...]
+    text: str
 
 
 class _Line(msgspec.Struct):

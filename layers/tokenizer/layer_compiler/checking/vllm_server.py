@@ -1,26 +1,34 @@
-"""A vLLM server as the peer."""
+"""Ask a vLLM server that has the model's tokenizer."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeVar
 
 import msgspec
 
 from layer_compiler.errors import LayerError
 
-from .peer import Tokenized
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-__all__ = ["VllmServer"]
+__all__ = ["Tokenized", "VllmServer"]
 
 _MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 _SHOWN_CHARACTERS: Final = 200
 _NO_ENDPOINT: Final = frozenset({404, 405, 501})
 _AnswerT = TypeVar("_AnswerT")
+
+
+@dataclass(frozen=True)
+class Tokenized:
+    """A text's token ids, as the server encodes it."""
+
+    token_ids: tuple[int, ...]
+    max_model_len: int | None
+    """The longest sequence that the server accepts, if it says so."""
 
 
 class _Tokens(msgspec.Struct):
@@ -51,7 +59,10 @@ class _Models(msgspec.Struct):
 
 
 class VllmServer:
-    """A server with vLLM's /tokenize and /detokenize, and perhaps its /v1/completions/derender."""
+    """A server with vLLM's /tokenize and /detokenize, and perhaps its /v1/completions/derender.
+
+    A method returns None if the server lacks its endpoint.
+    """
 
     def __init__(
         self,

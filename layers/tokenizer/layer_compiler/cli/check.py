@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from derender.vocabulary import find_files, load, read_manifest
-from layer_compiler.checking.comparison import compare_with_peer, compare_with_recording
+from layer_compiler.checking.comparison import compare_with_recording, compare_with_server
 from layer_compiler.checking.recording import read_recording
 from layer_compiler.checking.vllm_server import VllmServer
 from layer_compiler.errors import LayerError, explain_missing_package
@@ -32,13 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("folder", type=Path, help="folder of compiled vocabularies")
     parser.add_argument("--model", metavar="NAME", help="the vocabulary to compare, if there are several")
-    peer = parser.add_mutually_exclusive_group(required=True)
-    peer.add_argument(
+    other = parser.add_mutually_exclusive_group(required=True)
+    other.add_argument(
         "--render-url",
         metavar="URL",
         help="vLLM server to compare with: a URL, or JSON with url and headers, as in DERENDER_RENDER_URL",
     )
-    peer.add_argument(
+    other.add_argument(
         "--ids", type=Path, metavar="FILE", help="recording to compare with: JSON lines of token_ids and text"
     )
     parser.add_argument(
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
         preferred=name,
         seconds=options.timeout,
     ) as server:
-        comparison = compare_with_peer(vocabulary, server)
+        comparison = compare_with_server(vocabulary, server)
     if not comparison.counts.texts and not comparison.counts.ids:
         raise LayerError(f"{upstream.url}: has neither /tokenize nor /detokenize")
     return _report(name, upstream.url, comparison)

@@ -99,7 +99,7 @@ def add_configuration(tokenizer: ParsedTokenizer, configuration: Configuration) 
     if eos is not None and eos not in configuration.stop_token_ids:
         fields = (origins.get("stop_token_ids"), origins.get("eos_token_id"))
         origins["stop_token_ids"] = "; ".join(filter(None, fields))
-    no_rows = f"config.json has no vocab_size: ids from {size} on are refused"
+    no_rows = f"no vocab_size in config.json: ids from {size} on are refused"
     return ParsedModel(
         tokenizer=tokenizer,
         configuration=configuration,

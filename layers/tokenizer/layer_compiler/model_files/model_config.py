@@ -130,7 +130,7 @@ def read_configuration(folder: Path) -> Configuration:
         origins=origins,
         warnings=()
         if stop is not None
-        else ("no configuration file has eos_token_id: only the tokenizer's own ends a generation",),
+        else ("no eos_token_id in a configuration file: only the tokenizer's own ends a generation",),
     )
 
 
