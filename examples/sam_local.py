@@ -20,11 +20,9 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
-from samcli.lib.intrinsic_resolver.intrinsic_property_resolver import IntrinsicResolver  # type: ignore[import-untyped]
-from samcli.lib.intrinsic_resolver.intrinsics_symbol_table import IntrinsicsSymbolTable  # type: ignore[import-untyped]
 from samcli.local.docker.container_client_factory import ContainerClientFactory  # type: ignore[import-untyped]
 from samcli.local.docker.exceptions import ContainerEnforcementException, ContainerNotReachableException  # type: ignore[import-untyped]
 from samcli.yamlhelper import yaml_parse  # type: ignore[import-untyped]
@@ -84,58 +82,25 @@ def write_served_templates(folder: Path) -> Path:
     """Write the templates to serve beside those that SAM built, and return the path of the application's."""
     template = yaml_parse((folder / "template.yaml").read_text(encoding="utf-8"))
     template["Parameters"]["Architecture"]["Default"] = ARCHITECTURE
-    served = adapt(template)
-    for each in served["Resources"].values():
-        if "TokenizerLayer" in each["Properties"].get("Parameters", {}):
-            del each["Properties"]["Parameters"]["TokenizerLayer"]
-            path = folder / each["Properties"]["TemplateURL"]
-            each["Properties"]["TemplateURL"] = f"{path.parent.name}/{SERVED}"
-            nested = adapt_nested(yaml_parse(path.read_text(encoding="utf-8")))
-            (path.parent / SERVED).write_text(json.dumps(nested), encoding="utf-8")
+    api = template["Resources"]["HttpApi"]["Properties"]["DefinitionBody"]
+    # An HTTP API recognizes binary bodies. `sam local` only does if the API names binary media types.
+    api["x-amazon-apigateway-binary-media-types"] = ["*/*"]
+    for name in ("BatchStack", "RelayStack"):
+        properties = template["Resources"][name]["Properties"]
+        nested = yaml_parse((folder / properties["TemplateURL"]).read_text(encoding="utf-8"))
+        # `sam local` passes neither layers nor empty parameters to nested templates.
+        del properties["Parameters"]["TokenizerLayer"], nested["Parameters"]["TokenizerLayer"]
+        nested["Resources"]["TokenizerLayer"] = {
+            "Type": "AWS::Serverless::LayerVersion",
+            "Properties": {"ContentUri": "../TokenizerLayer"},
+        }
+        for parameter in nested["Parameters"].values():
+            parameter.setdefault("Default", "")
+        properties["TemplateURL"] = f"{name}/{SERVED}"
+        (folder / name / SERVED).write_text(json.dumps(nested), encoding="utf-8")
     # JSON is YAML too.
-    (folder / SERVED).write_text(json.dumps(served), encoding="utf-8")
+    (folder / SERVED).write_text(json.dumps({**template, "Outputs": {}}), encoding="utf-8")
     return folder / SERVED
-
-
-def adapt(template: dict[str, Any]) -> dict[str, Any]:
-    """Adapt a template to `sam local`, which ignores conditions and takes all bodies for text.
-
-    Resources whose condition is false are removed, or the routes of a relay that is off would hide those of the
-    API. An HTTP API recognizes binary bodies, but `sam local` only does if the API names binary media types.
-    """
-    resources = {name: each for name, each in template["Resources"].items() if condition_holds(each, template)}
-    for each in resources.values():
-        if each["Type"] == "AWS::Serverless::HttpApi":
-            definition = each["Properties"].setdefault("DefinitionBody", {"openapi": "3.0.1", "paths": {}})
-            definition["x-amazon-apigateway-binary-media-types"] = ["*/*"]
-    return {**template, "Resources": resources, "Outputs": {}}
-
-
-def adapt_nested(template: dict[str, Any]) -> dict[str, Any]:
-    """Adapt a nested template to `sam local`, which passes it neither layers nor empty parameters.
-
-    The nested template gets the layer itself, and its parameters are empty by default.
-    """
-    parameters = {name: {"Default": "", **each} for name, each in template["Parameters"].items()}
-    del parameters["TokenizerLayer"]
-    layer = {"Type": "AWS::Serverless::LayerVersion", "Properties": {"ContentUri": "../TokenizerLayer"}}
-    return {
-        **template,
-        "Parameters": parameters,
-        "Resources": {**template["Resources"], "TokenizerLayer": layer},
-    }
-
-
-def condition_holds(resource: dict[str, Any], template: dict[str, Any]) -> bool:
-    """Tell whether a resource's condition holds with the default parameters."""
-    if "Condition" not in resource:
-        return True
-    defaults = {name: each.get("Default", "") for name, each in template["Parameters"].items()}
-    pseudo = IntrinsicsSymbolTable.DEFAULT_PSEUDO_PARAM_VALUES
-    symbols = IntrinsicsSymbolTable(template, logical_id_translator={**pseudo, **defaults})
-    resolver = IntrinsicResolver(template=template, symbol_resolver=symbols)
-    choice = {"Fn::If": [resource["Condition"], True, False]}
-    return bool(resolver.intrinsic_property_resolver(choice, ignore_errors=False))
 
 
 @contextlib.contextmanager
