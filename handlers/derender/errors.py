@@ -17,7 +17,7 @@
       + UpstreamRefusal        4xx  an upstream refused the client's request
         x UpstreamBusy         429
 
-protocol/README.md ("Errors") and relay/README.md ("Faults") describe them for clients.
+protocol/README.md ("Errors") and docs/relay.md ("When something fails") describe them for clients.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 from tests.support.leaks import CANARY, SECRETS, every_function, provoke
 from tests.support.paths import HANDLERS
 from tests.support.relay_server import RelayServer
-from tests.unit.relay.test_isolation import DIFFERENT, REQUESTS, serve_all
+from tests.support.relay_traffic import REQUESTS, TWO_REQUESTS, answer_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ def relay(upstream_server: UpstreamServer) -> Iterator[RelayServer]:
 @every_function
 @pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")  # of requests that fail half way
 def test_no_fault_leaks(relay: RelayServer, upstream: UpstreamServer, *, every: bool) -> None:
-    upstream.respond = serve_all
+    upstream.respond = answer_all
 
     def ask(path: str, body: object) -> str:
         try:
@@ -47,7 +47,7 @@ def test_no_fault_leaks(relay: RelayServer, upstream: UpstreamServer, *, every: 
     for path, body in REQUESTS:
         assert relay.post(path, body).status_code == 200
     provoked = provoke(
-        [HANDLERS / "derender"], lambda: (ask(path, body) for path, body in DIFFERENT), every=every
+        [HANDLERS / "derender"], lambda: (ask(path, body) for path, body in TWO_REQUESTS), every=every
     )
     assert provoked.leaks == {}
     assert provoked.internal_errors > (100 if every else 20)

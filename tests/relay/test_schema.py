@@ -12,11 +12,11 @@ from schemathesis.core.result import Ok
 from derender.models.model import Models
 from derender.relay import RelaySettings, Upstream
 from derender.relay.app import create_relay_app
-from tests.support.generate_protocol import chunks_of, generate_request, response_of, usage
+from tests.support.generate_protocol import generate_request
 from tests.support.openapi_fuzzing import FUZZED, JsonSession, check
-from tests.support.qwen3 import END
 from tests.support.relay_client import CHAT, COMPLETIONS, RELAY
-from tests.support.upstream_server import RENDER_CHAT, RENDER_COMPLETIONS, Reply, answer, break_off, sse, stream
+from tests.support.relay_traffic import CHUNKS, answer_all
+from tests.support.upstream_server import GENERATE, Reply, answer, break_off, sse, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +34,6 @@ DOCUMENT: Final = create_relay_app(
 ).openapi()
 SCHEMA: Final = schemathesis.openapi.from_dict(DOCUMENT).include(path=list(ROUTES))
 
-OUTPUT: Final = [9707, 11, 1879, 0, END]
-CHUNKS: Final = [*chunks_of(OUTPUT), usage(9, 5)]
 REFUSALS: Final = [
     *(answer({"error": {"message": "no"}}, status) for status in (400, 401, 404, 413, 422, 429, 500, 503)),
     Reply([b"<html>"], 400, "text/html"),
@@ -52,11 +50,9 @@ def url(make_relay: RelayFactory, upstream_server: UpstreamServer) -> Iterator[s
     turn = cycle([True, False])
 
     def respond(received: ReceivedRequest) -> Reply:
-        if received.path in (RENDER_CHAT, RENDER_COMPLETIONS):
-            return answer(generate_request())
-        if next(turn):
+        if received.path == GENERATE and next(turn):
             return next(refusals)
-        return stream(CHUNKS) if received.body["stream"] else answer(response_of(OUTPUT))
+        return answer_all(received)
 
     before = upstream_server.respond
     upstream_server.respond = respond
@@ -95,6 +91,6 @@ def test_every_stream_is_as_documented(
     check(case, session, url)
 
 
-def test_every_route_that_relays_is_tried() -> None:
+def test_every_route_of_the_relay_is_tried() -> None:
     tried = [result.ok().path for result in SCHEMA.get_all_operations() if isinstance(result, Ok)]
     assert sorted(tried) == sorted(ROUTES)

@@ -1,7 +1,6 @@
-"""The relay: calls a generate server for a client and derenders its answer as it comes (README.md).
+"""The relay: calls a generate server for a client and derenders what it generates as it comes (README.md).
 
-Imports any room but `batch`. Its layers, from the top: app, routes, streamed and complete, others, upstream,
-settings.
+Imports any room but `batch`. Its own modules import one way, too: see `tool.importlinter` in pyproject.toml.
 """
 
 from .settings import RelaySettings, Upstream, read_relay_settings

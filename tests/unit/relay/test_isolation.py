@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.support.generate_protocol import chunks_of, generate_request, response_of, usage
 from tests.support.leaks import CANARY, MESSAGE, SECRETS, every_function, leaks, provoke
 from tests.support.paths import HANDLERS
-from tests.support.qwen3 import END
-from tests.support.relay_client import CHAT, COMPLETIONS, RELAY
+from tests.support.relay_client import CHAT, RELAY
 from tests.support.relay_in_process import InProcessRelay
-from tests.support.relay_requests import relay_chat, relay_completion
-from tests.support.upstream_server import RENDER_CHAT, RENDER_COMPLETIONS, Reply, answer, break_off, sse, stream
+from tests.support.relay_requests import relay_chat
+from tests.support.relay_traffic import CHUNKS, REQUESTS, TWO_REQUESTS, answer_all
+from tests.support.upstream_server import Reply, answer, break_off, sse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,26 +22,6 @@ if TYPE_CHECKING:
     import httpx
 
     from tests.support.relay_in_process import UpstreamTransport
-    from tests.support.upstream_server import ReceivedRequest
-
-OUTPUT: Final = [9707, 11, 1879, 0, END]
-CHUNKS: Final = [*chunks_of(OUTPUT), usage(9, 5)]
-REQUESTS: Final[list[tuple[str, dict[str, Any]]]] = [
-    (CHAT + RELAY, relay_chat(model=None)),
-    (CHAT + RELAY, relay_chat(model=None, stream=False)),
-    (COMPLETIONS + RELAY, relay_completion(model=None)),
-    (CHAT, {"messages": [], "stream": False}),
-    (COMPLETIONS, {"prompt": "Once", "stream": True}),
-]
-DIFFERENT: Final = REQUESTS[0], REQUESTS[3]
-"""Two requests that together run most of the code."""
-
-
-def serve_all(received: ReceivedRequest) -> Reply:
-    """Answer as a generate server and a render service."""
-    if received.path in (RENDER_CHAT, RENDER_COMPLETIONS):
-        return answer(generate_request())
-    return stream(CHUNKS) if received.body["stream"] else answer(response_of(OUTPUT))
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +49,7 @@ def find_leaks(response: httpx.Response) -> list[str]:
 def test_an_answer_contains_nothing_of_the_environment(
     relay: InProcessRelay, upstream: UpstreamTransport, path: str, body: dict[str, Any]
 ) -> None:
-    upstream.respond = serve_all
+    upstream.respond = answer_all
     response = relay.post(path, body)
     assert response.status_code == 200
     assert find_leaks(response) == []
@@ -143,7 +122,7 @@ def test_an_upstream_has_a_name_and_clients_can_use_no_address(
 
 @every_function
 def test_no_fault_leaks(relay: InProcessRelay, upstream: UpstreamTransport, *, every: bool) -> None:
-    upstream.respond = serve_all
+    upstream.respond = answer_all
 
     def ask(path: str, body: object) -> str:
         try:
@@ -154,7 +133,7 @@ def test_no_fault_leaks(relay: InProcessRelay, upstream: UpstreamTransport, *, e
     for path, body in REQUESTS:
         assert relay.post(path, body).status_code == 200
     provoked = provoke(
-        [HANDLERS / "derender"], lambda: (ask(path, body) for path, body in DIFFERENT), every=every
+        [HANDLERS / "derender"], lambda: (ask(path, body) for path, body in TWO_REQUESTS), every=every
     )
     assert provoked.leaks == {}
     assert provoked.internal_errors > (100 if every else 20)
