@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from derender.decoding import detokenizer
-from derender.decoding.pieces import read_pieces
-from derender.parsing import finish, load_parsers, parse, start
-from tests.properties.streams import join_events
+from derender.parsing import load_parsers
+from tests.support.engine import parse_ids
 from tests.support.parsers import request_parser
 
 from .parsers import ParserNames, parsers_of
@@ -20,11 +18,9 @@ from .replay import client_options
 from .vocabularies import FIXTURES, ids_of, tokenizer_of, vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from canitoolcall.fixtures import Fixture
 
-    from derender.parsing import Event, Parser, Parsers
+    from derender.parsing import Parsers
 
 
 @cache
@@ -34,28 +30,19 @@ def load(name: str, parsers: ParserNames) -> Parsers:
     return loaded
 
 
-def parse_chunks(fixture: Fixture, parser: Parser, chunks: Sequence[Sequence[int]]) -> list[Event]:
-    known, prompt = parser.grammar.vocabulary, ids_of(fixture.id).prompt
-    decoding = detokenizer.start(known, prompt, skip_special_tokens=False)
-    state, events = start(parser, prompt), []
-    for chunk in chunks:
-        pieces, decoding = read_pieces(known, parser.markers, decoding, chunk)
-        more, state = parse(parser, state, pieces)
-        events += more
-    last, _ = finish(parser, state, cut=fixture.truncated)
-    return join_events([*events, *last])
-
-
 @pytest.mark.parametrize("whole_calls", [False, True])
 @pytest.mark.parametrize("fixture", FIXTURES, ids=attrgetter("id"))
 def test_any_split_of_recorded_ids_gives_the_same(fixture: Fixture, whole_calls: bool) -> None:
     parsers = load(tokenizer_of(fixture.reference_model), parsers_of(fixture.reference_model))
     parser = request_parser(parsers, **client_options(fixture), whole_calls=whole_calls)
-    ids = ids_of(fixture.id).output
-    whole = parse_chunks(fixture, parser, [ids])
-    assert parse_chunks(fixture, parser, [[token_id] for token_id in ids]) == whole
+    prompt, ids = ids_of(fixture.id).prompt, ids_of(fixture.id).output
     ends = sorted(random.Random(fixture.id).choices(range(len(ids) + 1), k=8))
-    assert (
-        parse_chunks(fixture, parser, [ids[a:b] for a, b in zip([0, *ends], [*ends, None], strict=True)])
-        == whole
+    whole, *split = (
+        parse_ids(parser.grammar.vocabulary, parser, chunks, prompt=prompt, cut=fixture.truncated)
+        for chunks in (
+            [ids],
+            [[token_id] for token_id in ids],
+            [ids[begin:end] for begin, end in zip([0, *ends], [*ends, None], strict=True)],
+        )
     )
+    assert split == [whole, whole]

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from derender.parsing import AUTO, REASONING_PARSERS, TOOL_CALL_PARSERS, ParserError, load_parsers
 from tests.conformance.vocabularies import vocabulary
+from tests.support.engine import join_events, parse_ids
 from tests.support.parsers import fold, request_parser
 
+from .encoding import encode, ids_of, prompt_ids, split
 from .examples import tried
 from .outputs import FAMILIES, Family, outputs
-from .streams import encode, ids_of, join_events, prompt_ids, run, split
 from .values import MARKS
 
 if TYPE_CHECKING:
@@ -130,10 +131,10 @@ def test_any_ids_are_parsed(tools: str | None, data: st.DataObject) -> None:
             chat_template_kwargs=data.draw(st.sampled_from(({}, {"thinking": True}, {"thinking": False}))),
             whole_calls=whole_calls,
         )
-        whole = run(vocabulary(family.vocabulary), parser, [ids], prompt=prompt, cut=cut)
+        whole = parse_ids(vocabulary(family.vocabulary), parser, [ids], prompt=prompt, cut=cut)
         result = fold(whole)
         for chunks in (split(ids, sizes), [[token_id] for token_id in ids]):
-            assert run(vocabulary(family.vocabulary), parser, chunks, prompt=prompt, cut=cut) == whole
+            assert parse_ids(vocabulary(family.vocabulary), parser, chunks, prompt=prompt, cut=cut) == whole
         if choice == "none":
             assert not result.calls
         if whole_calls:
@@ -158,9 +159,9 @@ def test_unwanted_calls_are_text(family: Family, data: st.DataObject) -> None:
     )
     ids = ids_of(family, output, 12)
     prompt = prompt_ids(family, output.prompt)
-    events = run(vocabulary(family.vocabulary), parser, [ids], prompt=prompt)
+    events = parse_ids(vocabulary(family.vocabulary), parser, [ids], prompt=prompt)
     assert (
-        join_events(run(vocabulary(family.vocabulary), parser, [[each] for each in ids], prompt=prompt))
+        join_events(parse_ids(vocabulary(family.vocabulary), parser, [[each] for each in ids], prompt=prompt))
         == events
     )
     result = fold(events)

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.vocabularies import vocabulary
+from tests.support.engine import Stream, parse_ids
 from tests.support.parsers import Message, fold, request_parser
 
+from .encoding import ids_of, prompt_ids, read_calls, split
 from .examples import tried
 from .outputs import FAMILIES, Family, outputs
-from .streams import Stream, ids_of, prompt_ids, read_calls, run, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ families = pytest.mark.parametrize("family", FAMILIES, ids=[family.name for fami
 def parsed(
     family: Family, output: Output, chunks: Sequence[Sequence[int]], *, whole_calls: bool, parallel: bool = True
 ) -> list[Event]:
-    return run(
+    return parse_ids(
         vocabulary(family.vocabulary),
         parser_of(family, output, whole_calls=whole_calls, parallel=parallel),
         chunks,
@@ -95,7 +96,7 @@ def test_a_truncated_output_has_only_complete_calls(family: Family, data: st.Dat
             check_cut(fold(events), whole, whole_calls=whole_calls)
             stream.ended(cut=False)
             if place in checked:
-                once = run(vocabulary(family.vocabulary), parser, [ids[:place]], prompt=prompt, cut=True)
+                once = parse_ids(vocabulary(family.vocabulary), parser, [ids[:place]], prompt=prompt, cut=True)
                 assert once == events
 
 

@@ -19,12 +19,13 @@ from derender.parsing.engine.format import Arguments, CallObjects
 from derender.parsing.engine.format import Value as ValueRegion
 from derender.parsing.engine.lifecycle import Status
 from tests.conformance.vocabularies import vocabulary
+from tests.support.engine import Stream
 from tests.support.json_mutations import mutated, places, replaced
 from tests.support.parsers import fold, request_parser
 
+from .encoding import encode, ids_of, prompt_ids, read_calls, split
 from .examples import tried
 from .outputs import FAMILIES, Call, Family, outputs, written
-from .streams import Stream, encode, ids_of, prompt_ids, read_calls, split
 from .values import Number
 
 if TYPE_CHECKING:

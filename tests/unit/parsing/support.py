@@ -7,8 +7,9 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from derender.parsing import dump_state, finish, load_parsers, load_state, parse, start
+from derender.parsing import load_parsers
 from derender.parsing.registry import REASONING_PARSERS, TOOL_CALL_PARSERS
+from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
 from tests.support.vocabularies import vocabulary
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from derender.decoding.pieces import Piece
-    from derender.parsing import Event, Parser, Parsers, ParserState
+    from derender.parsing import Parser, Parsers
     from derender.vocabulary import Vocabulary
 
 FROM_VOCABULARY: Final = {"hf"}
@@ -115,21 +116,6 @@ def _split_tokens(tokens: dict[str, int], text: str) -> list[Piece]:
     longest_first = sorted(tokens, key=len, reverse=True)
     parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text) if tokens else [text]
     return [tokens.get(part, part) for part in parts if part]
-
-
-def parse_chunks(
-    parser: Parser, chunks: Sequence[Sequence[Piece]], *, cut: bool = False, state: ParserState | None = None
-) -> list[Event]:
-    """Parse an output that arrives in chunks. Between two, its state is JSON."""
-    state = state or start(parser, None)
-    events: list[Event] = []
-    for number, chunk in enumerate(chunks):
-        if number:
-            state = load_state(parser, json.loads(json.dumps(dump_state(parser, state))))
-        more, state = parse(parser, state, chunk)
-        events += more
-    last, _ = finish(parser, state, cut=cut)
-    return events + last
 
 
 def split_pieces(pieces: Sequence[Piece]) -> Iterator[list[list[Piece]]]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from derender.parsing import ParserState, load_parsers, start
+from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
 
-from ..support import TOOLS, encode, marked_vocabulary, parse_chunks
+from ..support import TOOLS, encode, marked_vocabulary
 
 if TYPE_CHECKING:
     from derender.parsing import Parser

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from derender.parsing import CallStart, load_parsers
+from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, request_parser
 
-from ..support import PARIS, TIME, TOOLS, check, check_both, marked_parsers, parse_chunks, to_pieces
+from ..support import PARIS, TIME, TOOLS, check, check_both, marked_parsers, to_pieces
 
 if TYPE_CHECKING:
     from derender.vocabulary import Vocabulary

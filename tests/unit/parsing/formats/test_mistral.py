@@ -7,9 +7,10 @@ from typing import Final
 import pytest
 
 from derender.parsing import CallStart
+from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, request_parser
 
-from ..support import PARIS, TIME, TOOLS, check_both, marked_parsers, parse_chunks, parse_output, to_pieces
+from ..support import PARIS, TIME, TOOLS, check_both, marked_parsers, parse_output, to_pieces
 
 MISTRAL_LIST: Final = '[TOOL_CALLS] [{"name": "get_weather", "arguments": {"city": "Paris"}}]'
 MISTRAL: Final = '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}'

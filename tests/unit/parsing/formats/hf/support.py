@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from derender.decoding.detokenizer import DetokenizerState
 from derender.decoding.pieces import read_pieces
 from derender.parsing import Parsers, load_parsers, start
+from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
 
-from ...support import TOOLS, encode, marked_vocabulary, parse_chunks, split_pieces
+from ...support import TOOLS, encode, marked_vocabulary, split_pieces
 
 CALL: Final = {"type": "function", "function": "{content}"}
 NAMED: Final = {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}}

@@ -8,9 +8,10 @@ import pytest
 
 from derender.decoding.detokenizer import DetokenizerState
 from derender.decoding.pieces import read_pieces
+from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
 
-from ...support import TOOLS, encode, parse_chunks, split_pieces
+from ...support import TOOLS, encode, split_pieces
 from .support import (
     CHATML,
     LISTED,

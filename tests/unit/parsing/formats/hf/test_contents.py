@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
 
-from ...support import TOOLS, parse_chunks
+from ...support import TOOLS
 from .support import (
     CHATML,
     NAMED,

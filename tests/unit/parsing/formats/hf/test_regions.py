@@ -12,9 +12,10 @@ from derender.decoding.detokenizer import DetokenizerState
 from derender.decoding.pieces import read_pieces
 from derender.parsing import ParserError, load_parsers, start
 from derender.vocabulary import find_files, load
+from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
 
-from ...support import TOOLS, encode, marked_vocabulary, parse_chunks
+from ...support import TOOLS, encode, marked_vocabulary
 from .support import (
     CHATML,
     LISTED,

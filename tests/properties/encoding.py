@@ -1,35 +1,24 @@
-"""Encode outputs as ids, and parse ids in streams."""
+"""Encode outputs as token ids, with tokens of any width."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-import orjson
-
-from derender.decoding import detokenizer
-from derender.decoding.output import OutputState
-from derender.decoding.pieces import read_pieces
-from derender.models.model import StateSeal
-from derender.parsing import CallArguments, Content, Reasoning, finish, parse, start
-from derender.streaming.seal import open_state, seal_state
-from derender.streaming.state import ChoiceState, GenerationState
 from tests.conformance.vocabularies import vocabulary
 
 from .values import MARKS, loads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from derender.decoding.detokenizer import DetokenizerState
-    from derender.parsing import Event, Parser, ParserState
     from derender.vocabulary import Vocabulary
     from tests.support.parsers import Message
 
     from .outputs import Family, Output
     from .values import Value
 
-__all__ = ["Stream", "encode", "ids_of", "join_events", "prompt_ids", "read_calls", "run", "split"]
+__all__ = ["encode", "ids_of", "prompt_ids", "read_calls", "split"]
 
 WIDEST: Final = 12
 
@@ -119,70 +108,6 @@ def prompt_ids(family: Family, prompt: str | None) -> tuple[int, ...]:
         ids += [*encoder.text(text[begin:at], WIDEST), encoder.added[token]]
         begin = at = at + len(token)
     return (*ids, *encoder.text(text[begin:], WIDEST))
-
-
-class Stream:
-    """An output that is parsed in pieces. After each piece the state is sealed and opened."""
-
-    def __init__(self, vocabulary: Vocabulary, parser: Parser, prompt: Sequence[int] = ()) -> None:
-        self.vocabulary, self.parser = vocabulary, parser
-        self.decoding: DetokenizerState = detokenizer.start(vocabulary, prompt, skip_special_tokens=False)
-        self.state: ParserState = start(parser, prompt)
-        self.beginning = ChoiceState(OutputState(self.decoding), self.state)
-        self.seal = StateSeal(model=2**32 - 1, size=vocabulary.manifest.size, keys=(b"key",))
-        self.events: list[Event] = []
-        self.size = 0
-        """Bytes of the last sealed state."""
-
-    def feed(self, ids: Sequence[int]) -> None:
-        """Parse more ids."""
-        pieces, self.decoding = read_pieces(self.vocabulary, self.parser.markers, self.decoding, ids)
-        events, state = parse(self.parser, self.state, pieces)
-        self.events += events
-        choice = ChoiceState(OutputState(self.decoding), state)
-        generation = GenerationState(
-            "chatcmpl-0123456789abcdef", 1_795_967_522, self.beginning, choices={0: choice}
-        )
-        sealed = seal_state(self.seal, "chat", self.parser, generation)
-        assert open_state(self.seal, "chat", self.parser, sealed) == generation
-        self.state = state
-        self.size = len(orjson.dumps(sealed, default=vars))
-
-    def ended(self, *, cut: bool) -> list[Event]:
-        """Return all events if the output ends here."""
-        return join_events([*self.events, *finish(self.parser, self.state, cut=cut)[0]])
-
-
-def run(
-    vocabulary: Vocabulary,
-    parser: Parser,
-    chunks: Iterable[Sequence[int]],
-    *,
-    prompt: Sequence[int] = (),
-    cut: bool = False,
-) -> list[Event]:
-    """Parse an output. Returns its events, joined."""
-    stream = Stream(vocabulary, parser, prompt)
-    for chunk in chunks:
-        stream.feed(chunk)
-    return stream.ended(cut=cut)
-
-
-def join_events(events: Iterable[Event]) -> list[Event]:
-    """Join neighbouring events of one kind."""
-    joined: list[Event] = []
-    for event in events:
-        last = joined[-1] if joined else None
-        match (last, event):
-            case (Content(before), Content(text)):
-                joined[-1] = Content(before + text)
-            case (Reasoning(before), Reasoning(text)):
-                joined[-1] = Reasoning(before + text)
-            case (CallArguments(index, before), CallArguments(same, text)) if index == same:
-                joined[-1] = CallArguments(index, before + text)
-            case _:
-                joined.append(event)
-    return joined
 
 
 def read_calls(message: Message) -> list[tuple[str, Value]]:
