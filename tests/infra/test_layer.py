@@ -22,7 +22,7 @@ NO_PYTHON: Final = "false"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project without an environment, whose layer bundles a small vocabulary."""
+    """A project without an environment, whose layer bundles a small vocabulary. Its path has a space."""
     root = tmp_path_factory.mktemp("layer")
     folder = root / "project" / "layers" / "tokenizer"
     folder.mkdir(parents=True)
@@ -37,11 +37,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def source(project: Path, tmp_path: Path) -> Path:
     """The layer's folder in a copy of the project."""
-    return shutil.copytree(project, tmp_path / "project") / "layers" / "tokenizer"
-
-
-OF_MAKE: Final = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS")
-"""Variables that `make test` would pass to a make in a test."""
+    return shutil.copytree(project, tmp_path / "the project") / "layers" / "tokenizer"
 
 
 def make(
@@ -54,7 +50,7 @@ def make(
         ["make", "--makefile", source / "Makefile", "build-TokenizerLayer"],
         cwd=work,
         env={
-            **{name: value for name, value in os.environ.items() if name not in OF_MAKE},
+            **os.environ,
             "ARTIFACTS_DIR": str(source.parents[2] / "artifacts"),
             "PYTHON": python,
             "PATH": path,
