@@ -50,7 +50,7 @@ _MIN_KEY_LENGTH: Final = 16
 """Minimum length of a state key, in characters."""
 _MAX_SECONDS: Final = 86_400
 """Maximum of a timeout."""
-_ORIGIN: Final = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^\s/*]+")
+_ORIGIN: Final = r"\*|null|[a-z][a-z0-9+.-]*://[^\s/*]+"
 """An origin as browsers send it (RFC 6454, "Serializing Origins"), or `*` for all."""
 
 
@@ -131,7 +131,7 @@ def read_origins(text: str) -> tuple[str, ...]:
     """
     origins = tuple(_items(text))
     for origin in origins:
-        if not _ORIGIN.fullmatch(origin):
+        if not re.fullmatch(_ORIGIN, origin):
             raise ValueError(
                 "must be origins such as https://app.example, without a path, or * for all, "
                 f"got {origin[:100]!r}"

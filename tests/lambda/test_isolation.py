@@ -10,6 +10,7 @@ import shutil
 import traceback
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
+from urllib.parse import unquote
 
 import pytest
 
@@ -169,11 +170,12 @@ def test_a_fault_in_a_function_reveals_nothing(api: Function, *, every: bool) ->
 VARIABLES: Final = (
     "${AWS_SECRET_ACCESS_KEY} %(AWS_SECRET_ACCESS_KEY)s {0.__class__.__init__.__globals__} {{7*7}}"
 )
+NO_MODEL: Final = "..%5c..%5capi.py"
 PATHS: Final = [
     "/../../../../etc/passwd",
     "/..%2f..%2f..%2fproc/self/environ",
     "/%2e%2e/%2e%2e/proc/self/environ",
-    "/v1/models/..%5c..%5capi.py",
+    f"/v1/models/{NO_MODEL}",
     "/static/../api.py",
     "//var/task/api.py",
     "/docs/../../../var/task/api.py",
@@ -252,7 +254,10 @@ def test_hostile_requests_learn_nothing(api: Function, event: dict[str, Any]) ->
     assert "x-injected" not in response["headers"]
     assert "set-cookie" not in response["headers"]
     # The answer may repeat what the request says.
-    assert leaks(answer(api, event).replace(VARIABLES, "")) == []
+    told = answer(api, event).replace("\\", "")
+    for said in (VARIABLES, unquote(NO_MODEL).replace("\\", "")):
+        told = told.replace(said, "")
+    assert leaks(told) == []
 
 
 def test_the_runtime_reveals_nothing() -> None:

@@ -109,7 +109,7 @@ def test_unknown_methods_use_the_error_envelope(session: requests.Session, metho
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 @pytest.mark.parametrize(
-    "path", ["/", "/v1", "/v1/chat/completions", "/v1/models/", "/docs/x", "//health", "/%2e%2e/x"]
+    "path", ["/", "/v1", "/v1/chat/completions", "/tokenize", "/docs/x", "//health", "/%2e%2e/x"]
 )
 def test_unknown_paths_use_the_error_envelope(session: requests.Session, method: str, path: str) -> None:
     answer = session.request(method, URL + path)

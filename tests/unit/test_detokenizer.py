@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models
 
-from derender.decoding.detokenizer import DetokenizerState, detokenize, start
+from derender.decoding.detokenizer import DetokenizerState, decode_text, detokenize, start
 from derender.vocabulary import TokenizersError, dump
 from tests.support.api_client import generated
 from tests.support.decoding_oracle import REPLACEMENT, byte_fallback_text, byte_level_text, split
@@ -412,6 +412,40 @@ def test_library_text_with_bytes_is_the_same_however_it_is_split(
     token_ids = data.draw(ids)
     whole = text_of(unruled, token_ids)
     assert "".join(deltas(unruled, split(token_ids, cuts))) == whole
+
+
+# --- texts of their own ---------------------------------------------------------------------------------------
+
+
+@given(token_ids=bytes_ids)
+def test_a_byte_level_text_is_all_bytes(bytes_vocabulary: Vocabulary, token_ids: list[int]) -> None:
+    data = b"".join(BYTE_LEVEL[token_id] for token_id in token_ids)
+    assert decode_text(bytes_vocabulary, token_ids) == data.decode(errors="replace")
+
+
+@given(token_ids=pieces_ids)
+def test_a_byte_fallback_text_is_all_runs(spacing_vocabulary: Vocabulary, token_ids: list[int]) -> None:
+    # A piece ends the last run, and with it what is held.
+    pieces = [(SENTENCE_PIECE[n], X <= n < X + 256) for n in [*token_ids, int(S.BANG)]]
+    assert decode_text(spacing_vocabulary, token_ids) == byte_fallback_text(pieces).removesuffix("!")
+
+
+@pytest.mark.parametrize("name", ["metaspace", "word_piece"])
+@given(data=st.data())
+def test_the_text_of_the_library_is_what_it_decodes(
+    request: pytest.FixtureRequest, name: str, data: st.DataObject
+) -> None:
+    vocabulary: Vocabulary = request.getfixturevalue(name)
+    assert vocabulary.tokenizer is not None
+    token_ids = data.draw(st.lists(st.integers(0, vocabulary.manifest.size - 1), max_size=24))
+    expected = vocabulary.tokenizer.decode(token_ids, skip_special_tokens=False)
+    assert decode_text(vocabulary, token_ids) == expected
+
+
+@pytest.mark.parametrize("tokens", [["▁Hello", "<0xE4>", "<0xB8>"], ["<0xE4>"], ["▁Hello", "<0xE4>", "!"]])
+def test_the_text_of_the_library_ends_with_what_is_cut_off(unruled: Vocabulary, tokens: list[str]) -> None:
+    token_ids = unruled_ids(*tokens)
+    assert decode_text(unruled, token_ids) == unruled_byte_tokenizer().decode(token_ids)
 
 
 # --- against the `tokenizers` library -------------------------------------------------------------------------

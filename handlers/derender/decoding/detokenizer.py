@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from derender.vocabulary import Rule, Vocabulary
 
-__all__ = ["DetokenizerState", "detokenize", "pending_text", "start", "token_text"]
+__all__ = ["DetokenizerState", "decode_text", "detokenize", "pending_text", "start", "token_text"]
 
 _PROMPT_TAIL: Final = 8
 """Number of prompt ids that are read for a character they may begin. A character has at most four bytes."""
@@ -108,9 +108,36 @@ def detokenize(
     return _RULES[vocabulary.manifest.rule](vocabulary, state, token_ids, skip_special_tokens)
 
 
-def pending_text(state: DetokenizerState) -> str:
-    """Return the text of what is held, for an output that ends here and shows it."""
-    return (state.prompt_bytes + state.pending).decode(errors="replace")
+def decode_text(vocabulary: Vocabulary, token_ids: Sequence[int]) -> str:
+    """Decode a text of its own: special tokens stay, and a character that is cut off at the end is U+FFFD.
+
+    Args:
+        vocabulary: The model's vocabulary.
+        token_ids: The ids, each below `vocabulary.manifest.size`.
+
+    Raises:
+        TokenizersError: The `tokenizers` library panicked.
+    """
+    text, state = detokenize(vocabulary, DetokenizerState(), token_ids, skip_special_tokens=False)
+    return text + pending_text(vocabulary, state)
+
+
+@catch_panics()
+def pending_text(vocabulary: Vocabulary, state: DetokenizerState) -> str:
+    """Return the text of what is held, for an output that ends here and shows it.
+
+    Raises:
+        TokenizersError: The `tokenizers` library panicked.
+    """
+    match vocabulary.manifest.rule:
+        case "byte-level":
+            return (state.prompt_bytes + state.pending).decode(errors="replace")
+        case "byte-fallback":
+            return REPLACEMENT * len(state.pending)
+        case "tokenizers":
+            decode_window = _window_decoder(vocabulary)
+            text = decode_window(state.window)
+            return _added_text(decode_window, state.window, text, state.pending_ids, state.prompt_ids)
 
 
 def token_text(vocabulary: Vocabulary, token_ids: Sequence[int]) -> str:
@@ -200,9 +227,7 @@ def _library(
     vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int], skip_special_tokens: bool
 ) -> tuple[str, DetokenizerState]:
     """Decode with the `tokenizers` library, id by id: the text of each is what the window's text gains."""
-    assert vocabulary.tokenizer is not None
-    # Special tokens are those of the manifest, not those that the library's flags name.
-    decode_window = partial(vocabulary.tokenizer.decode, skip_special_tokens=False)
+    decode_window = _window_decoder(vocabulary)
     parts: list[str] = []
     window, pending, begun = list(state.window), state.pending_ids, state.prompt_ids
     for token_id in token_ids:
@@ -217,13 +242,26 @@ def _library(
             and pending < _MAX_LIBRARY_PENDING
         ):
             continue
-        read = len(window) - pending
-        before = decode_window(window[: read - begun])
-        if begun and text[len(before) :].startswith(REPLACEMENT):
-            before = decode_window(window[:read])
-        parts.append(text[len(before) :])
+        parts.append(_added_text(decode_window, window, text, pending, begun))
         window, pending, begun = window[-_LIBRARY_CONTEXT:], 0, 0
     return "".join(parts), DetokenizerState(window=tuple(window), pending_ids=pending, prompt_ids=begun)
+
+
+def _window_decoder(vocabulary: Vocabulary) -> Callable[[Sequence[int]], str]:
+    assert vocabulary.tokenizer is not None
+    # Special tokens are those of the manifest, not those that the library's flags name.
+    return partial(vocabulary.tokenizer.decode, skip_special_tokens=False)
+
+
+def _added_text(
+    decode_window: Callable[[Sequence[int]], str], window: Sequence[int], text: str, pending: int, begun: int
+) -> str:
+    """Return what the last `pending` ids of a window add to its text."""
+    read = len(window) - pending
+    before = decode_window(window[: read - begun])
+    if begun and text[len(before) :].startswith(REPLACEMENT):
+        before = decode_window(window[:read])
+    return text[len(before) :]
 
 
 _RULES: Final[

@@ -176,7 +176,7 @@ class OutputDecoder(Struct, frozen=True):
             kept = visible
         pieces, detokenizer = self._read(state.detokenizer, kept)
         if final:
-            pieces.append(pending_text(detokenizer))
+            pieces.append(pending_text(self.vocabulary, detokenizer))
         if strings and state.stop_string is None:
             _, _, state = self._decode_until_stop(state, visible, strings, whole=whole)
         return pieces, replace(state, detokenizer=detokenizer)

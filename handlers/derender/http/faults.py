@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from derender.protocol.envelope import error_response
 from derender.protocol.openai.errors import Error, ErrorResponse
@@ -17,7 +18,7 @@ from .observation import note_error, note_fault
 from .responses import json_response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -74,7 +75,16 @@ async def _answer_http_error(request: Request, error: HTTPException) -> Response
     content = Error(message=str(error.detail), type=kind, param=None, code=error.status_code)
     response = json_response(ErrorResponse(error=content), error.status_code)
     response.headers.update(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        response.headers["allow"] = ", ".join(sorted(_allowed_methods(request)))
     return response
+
+
+def _allowed_methods(request: Request) -> Iterator[str]:
+    """Yield the methods of all routes with the path. The framework names those of the first."""
+    for route in request.app.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            yield from route.methods or ()
 
 
 async def _answer_left_client(_: Request, __: ClientDisconnect) -> Response:

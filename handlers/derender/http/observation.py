@@ -136,11 +136,11 @@ class _ObservedRequest:
     def _observation(self) -> Observation:
         if self._client_left:
             note_error(self._scope, "ClientLeft", CLIENT_LEFT)
-        path, method = self._scope["path"], self._scope["method"]
+        method = self._scope["method"]
         request_id = REQUEST_ID.get()
         assert request_id is not None
         return Observation(
-            endpoint=path if path in self._middleware.endpoints else OTHER,
+            endpoint=self._endpoint(),
             method=method if method in _METHODS else OTHER,
             status=self._status if self._notes.status is None else self._notes.status,
             duration_ms=round((perf_counter() - self._start) * 1e3, 3),
@@ -150,3 +150,10 @@ class _ObservedRequest:
             error=self._notes.error,
             answer=self._notes.describe(),
         )
+
+    def _endpoint(self) -> str:
+        """Return the path of the route, with names of parameters in place of their values."""
+        if self._scope.get("path_params"):
+            return str(self._scope["route"].path_format)
+        path = str(self._scope["path"])
+        return path if path in self._middleware.endpoints else OTHER

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic.json_schema import models_json_schema
+from starlette.routing import compile_path
 
 from derender.protocol.openai.chat import ChatLogprobs
 from derender.protocol.openai.completions import CompletionLogprobs
@@ -37,7 +38,10 @@ def describe(document: dict[str, Any], operations: Sequence[Operation]) -> None:
         operations: The operations whose routes it lists.
     """
     for operation in operations:
-        described = document["paths"][operation.path][operation.method.lower()]
+        _, path, _ = compile_path(operation.path)
+        described = document["paths"][path][operation.method.lower()]
+        if operation.parameters:
+            described["parameters"] = [_describe_parameter(*each) for each in operation.parameters.items()]
         if operation.requests:
             examples = {name: {"value": example} for name, example in operation.examples.items()}
             content = {"application/json": {**_describe_json(operation.requests), "examples": examples}}
@@ -59,6 +63,11 @@ def _make_schemas(operations: Iterable[Operation]) -> dict[str, Any]:
     _, schemas = models_json_schema(list(dict.fromkeys(models)), ref_template="#/components/schemas/{model}")
     found: dict[str, Any] = schemas["$defs"]
     return found
+
+
+def _describe_parameter(name: str, description: str) -> dict[str, Any]:
+    schema = {"type": "string"}
+    return {"name": name, "in": "path", "required": True, "description": description, "schema": schema}
 
 
 def _describe_answers(operation: Operation) -> dict[str, Any]:

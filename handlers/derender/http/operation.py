@@ -33,13 +33,14 @@ class Operation:
     """A route and what the OpenAPI document says about it.
 
     Attributes:
-        path: The path.
+        path: The path. Its parameters are written as Starlette does.
         method: The HTTP method.
         name: The `operationId`.
         tag: The group that the document lists it in.
         summary: A few words.
         description: Sentences, in Markdown.
         handle: Answers a request.
+        parameters: Parameter of the path → its description.
         requests: Models of the request body; it may be any one of them.
         answers: Models of the JSON response; it may be any one of them.
         events: Server-sent events of the response, if the client accepts those.
@@ -54,6 +55,7 @@ class Operation:
     summary: str
     description: str = ""
     handle: Callable[[Request], Awaitable[Response]]
+    parameters: Mapping[str, str] = field(default_factory=dict)
     requests: tuple[type[WireModel], ...] = ()
     answers: tuple[type[WireModel], ...] = ()
     events: tuple[Event, ...] = ()

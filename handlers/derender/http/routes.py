@@ -1,15 +1,15 @@
-"""The operations that every application has: derender, list the models, health check, version."""
+"""The operations that every application has: derender, models, health checks, version."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from fastapi import Request, Response
 
 from derender import __version__
 from derender.endpoints import CHAT, COMPLETIONS, answer
-from derender.protocol.openai.models import Model, ModelList, Version
+from derender.protocol.openai.models import Version
 from derender.protocol.stream import (
     ChatChunk,
     ChatChunks,
@@ -22,6 +22,7 @@ from derender.streaming import Derendered
 from derender.telemetry.answer_facts import describe_answer
 
 from .body import read_body
+from .model_routes import model_operations
 from .observation import note
 from .operation import REQUEST_ERRORS, Operation
 from .responses import json_response
@@ -72,16 +73,10 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
             complete={"generate_responses": [_GENERATED], "prompt_tokens": [7]},
             streamed={"generate_chunk": _CHUNK, "stream_state": None},
         ),
-        _list_models(models),
-        Operation(
-            path="/health",
-            method="GET",
-            name="health",
-            tag="Service",
-            summary="Health check",
-            description="Answers with an empty body if the service can answer requests.",
-            handle=_health,
-        ),
+        *model_operations(models, max_body_bytes=max_body_bytes),
+        _check_health("/health", "GET", "health"),
+        _check_health("/ping", "GET", "ping"),
+        _check_health("/ping", "POST", "post_ping"),
         Operation(
             path="/version",
             method="GET",
@@ -138,28 +133,15 @@ def _respond(answered: Answer, accept: str) -> Response:
     return Response(b"".join(events), media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
 
 
-def _list_models(models: Models) -> Operation:
-    async def handle(_: Request) -> Response:
-        created = int(time.time())
-        return json_response(
-            ModelList(
-                data=[
-                    Model(id=name, created=created, root=each.root, max_model_len=each.max_model_len)
-                    for each, _ in models.entries
-                    for name in each.names
-                ]
-            )
-        )
-
+def _check_health(path: str, method: Literal["GET", "POST"], name: str) -> Operation:
     return Operation(
-        path="/v1/models",
-        method="GET",
-        name="list_models",
-        tag="Models",
-        summary="List the models",
-        description="Lists every name that requests may use as `model`.",
-        handle=handle,
-        answers=(ModelList,),
+        path=path,
+        method=method,
+        name=name,
+        tag="Service",
+        summary="Health check",
+        description="Answers with an empty body if the service can answer requests.",
+        handle=_health,
     )
 
 

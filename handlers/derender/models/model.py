@@ -94,6 +94,14 @@ class Models:
         """All names that requests may use."""
         return [name for entry in self.entries for name in entry.settings.names]
 
+    def find_settings(self, name: str) -> ModelSettings:
+        """Find how the model with a name is served, without loading it.
+
+        Raises:
+            ModelNotFound: No model has the name.
+        """
+        return self._find_entry(name).settings
+
     def find(self, requested: str | None, client: object = None) -> RequestedModel:
         """Find the model that a request means.
 
@@ -110,13 +118,7 @@ class Models:
         if not requested and client in self.names:
             requested = str(client)
         if requested:
-            for entry in self.entries:
-                if requested in entry.settings.names:
-                    return RequestedModel(entry.load(), requested)
-            raise ModelNotFound(
-                f"The model `{requested[:100]}` does not exist. Valid names: {_listed(self.names)}.",
-                param="model",
-            )
+            return RequestedModel(self._find_entry(requested).load(), requested)
         if self.default is None:
             raise BadRequest(
                 "The request names no model, and there is no default. Send `model`, or set DERENDER_MODEL. "
@@ -124,6 +126,14 @@ class Models:
                 param="model",
             )
         return RequestedModel(self.default.load(), self.default.settings.names[0])
+
+    def _find_entry(self, name: str) -> ModelEntry:
+        for entry in self.entries:
+            if name in entry.settings.names:
+                return entry
+        raise ModelNotFound(
+            f"The model `{name[:100]}` does not exist. Valid names: {_listed(self.names)}.", param="model"
+        )
 
 
 def _listed(names: Sequence[str]) -> str:

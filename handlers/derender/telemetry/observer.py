@@ -14,7 +14,7 @@ from derender.errors import InternalError
 from .faults import log_unexpected
 from .log_lines import read_service, write_line
 from .metrics import METRICS, metric_line
-from .observation import CLIENT_LEFT, OTHER
+from .observation import CLIENT_LEFT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Observer"]
 
-HEALTH: Final = "/health"
+HEALTH: Final = ("/health", "/ping")
 UPSTREAM_FAULTS: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
 
 logger = logging.getLogger("derender")
@@ -62,7 +62,7 @@ class Observer:
     def _report_request(self, observation: Observation) -> None:
         answer, error = observation.answer, observation.error
         # Requests that don't derender have a log line, and no metrics.
-        derenders = observation.method == "POST" and observation.endpoint != OTHER
+        derenders = observation.method == "POST" and observation.endpoint.startswith("/v1/")
         fields: dict[str, Any] = {
             **asdict(observation),
             **asdict(answer),
@@ -122,7 +122,7 @@ def _level(whose_error: str | None, endpoint: str) -> int:
     if whose_error is not None:
         return logging.WARNING if whose_error == "client_errors" else logging.ERROR
     # The Web Adapter asks until the relay is ready.
-    return logging.DEBUG if endpoint == HEALTH else logging.INFO
+    return logging.DEBUG if endpoint in HEALTH else logging.INFO
 
 
 def _log(level: int, message: str, fields: Mapping[str, Any]) -> None:

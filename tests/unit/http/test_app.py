@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 def test_health_and_version(client: Client) -> None:
     health = client.send("/health", method="GET")
     assert (health.status, health.body) == (200, b"")
+    for method in ("GET", "POST"):
+        ping = client.send("/ping", method=method)
+        assert (ping.status, ping.body) == (200, b"")
     assert client.send("/version", method="GET").json == {"version": __version__}
 
 

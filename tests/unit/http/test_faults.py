@@ -85,6 +85,7 @@ def test_responses_and_other_scopes_pass() -> None:
         (f"{CHAT}/", "POST", 404, "NotFoundError"),
         (CHAT, "GET", 405, "MethodNotAllowedError"),
         ("/health", "POST", 405, "MethodNotAllowedError"),
+        ("/ping", "PUT", 405, "MethodNotAllowedError"),
     ],
 )
 def test_unknown_paths_and_methods_are_answered_in_the_envelope(
@@ -93,7 +94,8 @@ def test_unknown_paths_and_methods_are_answered_in_the_envelope(
     answer = client.send(path, method=method)
     assert answer.status == status
     assert (answer.error["type"], answer.error["param"]) == (kind, None)
-    assert answer.headers.get("allow") == ({CHAT: "POST", "/health": "GET"}[path] if status == 405 else None)
+    allowed = {CHAT: "POST", "/health": "GET", "/ping": "GET, POST"}
+    assert answer.headers.get("allow") == (allowed[path] if status == 405 else None)
 
 
 @pytest.mark.parametrize("error", [ClientDisconnect(), HTTPException(500)])

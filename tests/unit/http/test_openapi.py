@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -76,6 +77,10 @@ def test_it_lists_every_path(document: dict[str, Any]) -> None:
         (CHAT, "post"),
         (COMPLETIONS, "post"),
         ("/v1/models", "get"),
+        ("/v1/models/{model}", "get"),
+        ("/detokenize", "post"),
+        ("/ping", "get"),
+        ("/ping", "post"),
         ("/health", "get"),
         ("/version", "get"),
     } <= methods
@@ -109,6 +114,14 @@ def test_every_field_of_a_request_has_a_description(document: dict[str, Any], pa
     ]
     assert len(fields) > 20
     assert [name for name, field in fields if not field.get("description")] == []
+
+
+def test_parameters_of_paths_are_described(document: dict[str, Any]) -> None:
+    for path, item in document["paths"].items():
+        for operation in item.values():
+            parameters = operation.get("parameters", [])
+            assert all(each["in"] == "path" and each["required"] and each["description"] for each in parameters)
+            assert "".join(f"{{{each['name']}}}" for each in parameters) == "".join(re.findall(r"{\w+}", path))
 
 
 @pytest.mark.parametrize("path", REQUESTS)

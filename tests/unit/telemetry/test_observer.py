@@ -93,6 +93,7 @@ def test_a_request_is_a_line(log_lines: LogLines) -> None:
     [
         (200, CHAT, "INFO"),
         (200, "/health", "DEBUG"),
+        (200, "/ping", "DEBUG"),
         (404, OTHER, "WARNING"),
         (CLIENT_LEFT, CHAT, "INFO"),
         (500, CHAT, "ERROR"),
@@ -183,6 +184,8 @@ def test_an_error_counts_for_the_side_that_caused_it(
     [
         replace(DERENDERED, method="GET", endpoint="/v1/models"),
         replace(DERENDERED, method="GET", endpoint="/health"),
+        replace(DERENDERED, endpoint="/ping"),
+        replace(DERENDERED, endpoint="/detokenize"),
         replace(REFUSED, endpoint=OTHER, status=404),
         replace(REFUSED, method="GET", status=405),
     ],
