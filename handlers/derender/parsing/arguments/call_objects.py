@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,9 +18,6 @@ from msgspec.structs import replace
 from derender.parsing.characters import WHITESPACE
 
 from .notation import JSON, START, NotationState, read_notation
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = [
     "CallObjectsResult",
@@ -114,23 +112,16 @@ def read_call_objects(
     return CallObjectsResult(reader.found, reader.at, reader.state)
 
 
-class _Reader:
+class _Reader(Struct):
     """One run of `read_call_objects`."""
 
-    __slots__ = ("at", "final", "found", "known_keys", "markers", "state", "text")
-
-    def __init__(
-        self,
-        state: CallObjectsState,
-        text: str,
-        at: int,
-        markers: Mapping[str, str],
-        known_keys: bool,
-        final: bool,
-    ) -> None:
-        self.state, self.text, self.at = state, text, at
-        self.markers, self.known_keys, self.final = markers, known_keys, final
-        self.found: list[ObjectName | ObjectArguments | ObjectEnd] = []
+    state: CallObjectsState
+    text: str
+    at: int
+    markers: Mapping[str, str]
+    known_keys: bool
+    final: bool
+    found: list[ObjectName | ObjectArguments | ObjectEnd] = []
 
     def run(self) -> None:
         while self.state.phase not in ("done", "bad") and not self._must_stop():

@@ -155,7 +155,7 @@ def read_notation(
         markers: Character → marker text. In a string, markers are text.
         final: Whether the output ends with the text.
     """
-    reader = _Reader(notation, state, text, start, markers or {}, final)
+    reader = _Reader(notation, state.phase, state.open, state.quote, text, start, markers or {}, final)
     reader.run()
     return NotationResult("".join(reader.out), reader.at, reader.state())
 
@@ -180,24 +180,18 @@ _CLOSED: Final = {"}": "}", "]": "]", ")": "]", "K": "}"}
 """What is open → how JSON ends it."""
 
 
-class _Reader:
+class _Reader(Struct):
     """One run of `read_notation`."""
 
-    __slots__ = ("at", "final", "markers", "notation", "open", "out", "phase", "quote", "text")
-
-    def __init__(
-        self,
-        notation: Notation,
-        state: NotationState,
-        text: str,
-        at: int,
-        markers: Mapping[str, str],
-        final: bool,
-    ) -> None:
-        self.notation = notation
-        self.phase, self.open, self.quote = state.phase, state.open, state.quote
-        self.text, self.at, self.markers, self.final = text, at, markers, final
-        self.out: list[str] = []
+    notation: Notation
+    phase: Phase
+    open: str
+    quote: int
+    text: str
+    at: int
+    markers: Mapping[str, str]
+    final: bool
+    out: list[str] = []
 
     def state(self) -> NotationState:
         inside = self.phase in ("string", "key string")

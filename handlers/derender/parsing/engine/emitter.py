@@ -172,7 +172,7 @@ class Emitter:
             call.key = None
             return
         if self.parser.whole_calls or len(call.keys) < MAX_KEYS:
-            call.keys = (*call.keys, checksum)
+            call.keys.add(checksum)
         opening = ", " if call.started else "{"
         call.key, call.parameters = key, True
         self.arguments(calls, f'{opening}"{escape(key)}": ')

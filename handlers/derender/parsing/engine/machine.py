@@ -51,11 +51,9 @@ def parse(parser: Parser, state: ParserState, pieces: Sequence[Piece]) -> tuple[
         The events, and the next state.
     """
     markers = parser.grammar.markers
-    machine = _Machine(parser, state)
-    machine.run(
-        "".join([state.held, *[piece if isinstance(piece, str) else markers[piece] for piece in pieces]]),
-        final=False,
-    )
+    text = "".join([piece if isinstance(piece, str) else markers[piece] for piece in pieces])
+    machine = _Machine(parser, state, text)
+    machine.run()
     return machine.emitter.events, compact_state(machine.state)
 
 
@@ -70,8 +68,8 @@ def finish(parser: Parser, state: ParserState, *, cut: bool) -> tuple[list[Event
     Returns:
         The events, and whether the end truncates a call that was partly emitted.
     """
-    machine = _Machine(parser, state, cut=cut)
-    machine.run(state.held, final=True)
+    machine = _Machine(parser, state, "", final=True, cut=cut)
+    machine.run()
     truncates = machine.end()
     return machine.emitter.events, truncates
 
@@ -84,19 +82,22 @@ _ENTITIES: Final = (("&quot;", '"'), ("&apos;", "'"), ("&lt;", "<"), ("&gt;", ">
 class _Machine:
     """One run over one text."""
 
-    __slots__ = ("cut", "emitter", "grammar", "parser", "state")
+    __slots__ = ("cut", "emitter", "final", "grammar", "parser", "state", "text")
 
-    def __init__(self, parser: Parser, state: ParserState, *, cut: bool = False) -> None:
-        self.parser, self.grammar, self.cut = parser, parser.grammar, cut
+    def __init__(
+        self, parser: Parser, state: ParserState, text: str, *, final: bool = False, cut: bool = False
+    ) -> None:
+        self.parser, self.grammar, self.final, self.cut = parser, parser.grammar, final, cut
+        self.text = f"{state.lookbehind}{state.held}{text}"
         self.state = copy_state(state)
         self.emitter = Emitter(parser, self.state)
 
-    def run(self, text: str, *, final: bool) -> None:
-        """Read text as far as it can be decided. The rest is held."""
-        grammar, state = self.grammar, self.state
-        text, at, still = f"{state.lookbehind}{text}", len(state.lookbehind), 0
+    def run(self) -> None:
+        """Read the text as far as it can be decided. The rest is held."""
+        grammar, state, text = self.grammar, self.state, self.text
+        at, still = len(state.lookbehind), 0
         while True:
-            end, more = self._read(grammar.regions[state.region], text, at, final=final)
+            end, more = self._read(grammar.regions[state.region], at)
             if not more:
                 state.held = text[end:]
                 state.lookbehind = text[max(end - grammar.lookbehind, 0) : end]
@@ -129,24 +130,24 @@ class _Machine:
         emitter.step(calls, Step.END)
         return truncated
 
-    def _read(self, region: Region, text: str, at: int, *, final: bool) -> tuple[int, bool]:
-        """Read text in a region. Returns where reading stopped, and whether to go on in the next region."""
+    def _read(self, region: Region, at: int) -> tuple[int, bool]:
+        """Read a region from a place on. Returns where reading stopped, and whether to go on in the next
+        region."""
         if (calls := self.state.calls) is not None:
-            # An output that was cut may be the beginning of more.
-            whole = final and not self.cut
             match region, calls.reading:
                 case Arguments(), NotationState() as arguments:
-                    return self._read_arguments(region, calls, arguments, text, at, final=whole)
+                    return self._read_arguments(region, calls, arguments, at)
                 case CallObjects(), CallObjectsState() as objects:
-                    return self._read_objects(region, calls, objects, text, at, final=whole)
+                    return self._read_objects(region, calls, objects, at)
                 case _:
                     pass
-        return self._scan(region, text, at, final=final)
+        return self._scan(region, at)
 
     # Regions with edges.
 
-    def _scan(self, region: Region, text: str, at: int, *, final: bool) -> tuple[int, bool]:
-        match = self.grammar.scanners[self.state.region].search(text, at, final=final, cut=self.cut)
+    def _scan(self, region: Region, at: int) -> tuple[int, bool]:
+        text = self.text
+        match = self.grammar.scanners[self.state.region].search(text, at, final=self.final, cut=self.cut)
         if match is None:
             self._text(region, self._without_last_marker(text[at:]))
             return len(text), False
@@ -286,9 +287,15 @@ class _Machine:
 
     # Regions with an end of their own.
 
+    @property
+    def _whole(self) -> bool:
+        """Whether the text is the end of an output that was not cut, which may be the beginning of more."""
+        return self.final and not self.cut
+
     def _read_arguments(
-        self, region: Arguments, calls: OpenCalls, reading: NotationState, text: str, at: int, *, final: bool
+        self, region: Arguments, calls: OpenCalls, reading: NotationState, at: int
     ) -> tuple[int, bool]:
+        text, texts = self.text, self.grammar.texts
         if reading == START:
             begin = len(text) - len(text[at:].lstrip(WHITESPACE))
             self.emitter.markup(calls, text[at:begin])
@@ -297,8 +304,8 @@ class _Machine:
                 return at, False
             if text[at] != "{":
                 # A marker in place of arguments means that there are none.
-                return self._leave(region, calls, at, fault=text[at] not in self.grammar.texts)
-        result = read_notation(region.notation, reading, text, at, markers=self.grammar.texts, final=final)
+                return self._leave(region, calls, at, fault=text[at] not in texts)
+        result = read_notation(region.notation, reading, text, at, markers=texts, final=self._whole)
         calls.reading = result.state
         self.emitter.markup(calls, text[at : result.end])
         self.emitter.arguments(calls, result.json)
@@ -307,19 +314,11 @@ class _Machine:
         return result.end, False
 
     def _read_objects(
-        self,
-        region: CallObjects,
-        calls: OpenCalls,
-        reading: CallObjectsState,
-        text: str,
-        at: int,
-        *,
-        final: bool,
+        self, region: CallObjects, calls: OpenCalls, reading: CallObjectsState, at: int
     ) -> tuple[int, bool]:
-        emitter, grammar = self.emitter, self.grammar
-        result = read_call_objects(
-            reading, text, at, markers=grammar.texts, known_keys=grammar.offered_only, final=final
-        )
+        emitter, text, texts = self.emitter, self.text, self.grammar.texts
+        known = self.grammar.offered_only
+        result = read_call_objects(reading, text, at, markers=texts, known_keys=known, final=self._whole)
         calls.reading = result.state
         emitter.markup(calls, text[at : result.end])
         for found in result.found:

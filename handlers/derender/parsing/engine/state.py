@@ -45,7 +45,7 @@ class OpenCall(Struct, omit_defaults=True, forbid_unknown_fields=True):
     """Whether it has any arguments."""
     parameters: bool = False
     """Whether they are parameters that come one by one."""
-    keys: tuple[int, ...] = ()
+    keys: set[int] = set()
     """Checksums of the parameters' names. Of two parameters of one name, the first counts."""
     key: str | None = ""
     """The open parameter's name; None if it is left out, because the name was there before."""
@@ -112,7 +112,7 @@ def copy_state(state: ParserState) -> ParserState:
     if (calls := state.calls) is not None:
         calls = state.calls = replace(calls, raw=calls.raw.copy(), kept=calls.kept.copy())
         if (call := calls.call) is not None:
-            calls.call = replace(call, arguments=call.arguments.copy())
+            calls.call = replace(call, arguments=call.arguments.copy(), keys=call.keys.copy())
     return state
 
 

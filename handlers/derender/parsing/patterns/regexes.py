@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import regex
-from regex import error
 
 from derender.parsing.characters import WHITESPACE
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from .parts import Pattern
 
-__all__ = ["RegexScanner", "compile_regex", "error"]
+__all__ = ["RegexScanner", "compile_regex"]
 
 _END: Final = "__end__"
 """Group that tells that the whole expression was read, and where it ends."""
@@ -37,9 +36,12 @@ def compile_regex(expression: str) -> tuple[regex.Pattern[str], regex.Pattern[st
     """Compile an expression: as it is, and as it is searched while more text may follow.
 
     Raises:
-        error: It is no regular expression.
+        ValueError: It is malformed.
     """
-    return regex.compile(expression, regex.DOTALL), regex.compile(f"(?:{expression}){_NEVER}", regex.DOTALL)
+    try:
+        return regex.compile(expression, regex.DOTALL), regex.compile(f"(?:{expression}){_NEVER}", regex.DOTALL)
+    except regex.error as error:
+        raise ValueError(f"{expression!r} is not a valid regular expression: {error}") from error
 
 
 class RegexScanner:

@@ -11,10 +11,11 @@ from derender.parsing.arguments.notation import JSON, to_json
 from derender.parsing.arguments.schema import ANY_TYPE, coerce, parameter_types
 from derender.parsing.engine.state import Call
 
+from .contents import content_parser
 from .template import PLACEHOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from derender.parsing.engine.format import Reader
 
@@ -26,17 +27,13 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 """A character that a JSON escape may stand for, but no text can hold."""
 
 
-def call_reader(field: Field, parse: Callable[[str], Any]) -> Reader:
-    """Return what reads the calls of a field.
-
-    Args:
-        field: The field.
-        parse: Its content parser.
-    """
+def call_reader(field: Field) -> Reader:
+    """Return what reads the calls of a field."""
+    parser = content_parser(field.content, field.content_args)
 
     def read(body: str, captures: Mapping[str, str], tools: Mapping[str, object]) -> list[Call] | None:
         try:
-            value = _transform_body(field, parse(body), captures)
+            value = _transform_body(field, parser.parse(body), captures)
             return [_to_call(each, tools) for each in (value if isinstance(value, list) else [value])]
         except (ValueError, RecursionError):
             return None
@@ -61,9 +58,9 @@ def _fill(transform: object, values: Mapping[str, Any]) -> Any:
             return {key: _fill(each, values) for key, each in transform.items()}
         case list():
             return [_fill(each, values) for each in transform]
-        case str() if placeholder := PLACEHOLDER.fullmatch(transform):
+        case str() if PLACEHOLDER.fullmatch(transform):
             value: Any = values
-            for key in placeholder[1].split("."):
+            for key in transform[1:-1].split("."):
                 if not isinstance(value, dict) or key not in value:
                     raise ValueError(f"no {transform}")
                 value = value[key]

@@ -1,68 +1,70 @@
-"""Content parsers: the text of a field → a value. A struct's fields are the parser's `content_args`."""
+"""Content parsers: the text of a field → a value. The fields of a struct are the parser's `content_args`."""
 
 from __future__ import annotations
 
 import json
 import re
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from msgspec import Struct
-
-from derender.parsing.engine.format import FormatError
-
-from .template import Word, compile_regex, convert
+import msgspec
+from msgspec import Meta, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    Parse = Callable[[str], Any]
-    """Parses text. Raises ValueError if it can't."""
+    from regex import Pattern as CompiledRegex
 
-__all__ = ["content_parser"]
+__all__ = ["Word", "compile_regex", "content_parser"]
+
+Word = Annotated[str, Meta(min_length=1)]
 
 
-def content_parser(scope: str, name: str, arguments: Mapping[str, Any]) -> Parse:
-    """Return the content parser of a name.
+def content_parser(name: str, arguments: Mapping[str, Any]) -> _Text | _Xml:
+    """Return the content parser of a name. Its `parse` raises a ValueError for text that it can't parse.
 
     Raises:
-        FormatError: There is none of that name, or its arguments are malformed.
+        ValueError: There is none of that name, or its arguments are malformed.
     """
     if name not in _PARSERS:
-        raise FormatError(f"{scope}: content parser must be one of {', '.join(_PARSERS)}, got {name!r}")
-    scope = f"{scope}: {name}"
-    return convert(scope, arguments, _PARSERS[name]).parser(scope)
+        raise ValueError(f"content parser must be one of {', '.join(_PARSERS)}, got {name!r}")
+    try:
+        return msgspec.convert(arguments, _PARSERS[name])
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
-class _Parser(Struct, frozen=True, forbid_unknown_fields=True):
-    @abstractmethod
-    def parser(self, scope: str) -> Parse:
-        """Return what parses text."""
+def compile_regex(expression: str) -> CompiledRegex[str]:
+    """Compile a regular expression.
+
+    Raises:
+        ValueError: It is malformed.
+    """
+    # Only templates with regular expressions pay for the import.
+    from derender.parsing.patterns import regexes
+
+    return regexes.compile_regex(expression)[0]
 
 
-class _Text(_Parser, frozen=True):
+class _Text(Struct, frozen=True, forbid_unknown_fields=True):
     strip: bool = True
 
-    def stripped(self, text: str) -> str:
+    def parse(self, text: str) -> Any:
         return text.strip() if self.strip else text
-
-    def parser(self, scope: str) -> Parse:  # noqa: ARG002
-        return self.stripped
 
 
 class _Int(_Text, frozen=True):
-    def parser(self, scope: str) -> Parse:  # noqa: ARG002
-        return int
+    def parse(self, text: str) -> Any:
+        return int(text)
 
 
 class _Float(_Text, frozen=True):
-    def parser(self, scope: str) -> Parse:  # noqa: ARG002
-        return float
+    def parse(self, text: str) -> Any:
+        return float(text)
 
 
 class _Bool(_Text, frozen=True):
-    def parser(self, scope: str) -> Parse:  # noqa: ARG002
-        return lambda text: self.stripped(text).lower() in ("true", "1")
+    def parse(self, text: str) -> Any:
+        return super().parse(text).lower() in ("true", "1")
 
 
 class _Json(_Text, frozen=True):
@@ -72,31 +74,25 @@ class _Json(_Text, frozen=True):
     allow_non_json: bool = False
     """Whether text that is no JSON is the value."""
 
-    def parser(self, scope: str) -> Parse:  # noqa: ARG002
+    def parse(self, text: str) -> Any:
+        try:
+            return json.loads(self._standard(text), parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            if self.allow_non_json:
+                return super().parse(text)
+            raise
+
+    def _standard(self, text: str) -> str:
+        """Write JSON of a dialect as JSON. Strings in quotes stay as they are."""
         own = [f"{re.escape(begins)}(.*?){re.escape(ends)}" for begins, ends in self.string_delims]
-        string = re.compile("|".join([*own, r'"(?:[^"\\]|\\.)*+"']), re.DOTALL)
-
-        def parse(text: str) -> Any:
-            try:
-                return json.loads(self._standard(text, string), parse_constant=_refuse_constant)
-            except (ValueError, RecursionError):
-                if self.allow_non_json:
-                    return self.stripped(text)
-                raise
-
-        return parse
-
-    def _standard(self, text: str, string: re.Pattern[str]) -> str:
-        """Write JSON of a dialect as JSON. Strings stay as they are; a group is the inside of the dialect's
-        own."""
         parts, place = [], 0
-        for match in string.finditer(text):
-            parts.append(self._quoted(text[place : match.start()]))
+        for match in re.finditer("|".join([*own, r'"(?:[^"\\]|\\.)*+"']), text, re.DOTALL):
+            parts.append(self._quote_keys(text[place : match.start()]))
             parts.append(json.dumps(match[match.lastindex]) if match.lastindex else match[0])
             place = match.end()
-        return "".join([*parts, self._quoted(text[place:])])
+        return "".join([*parts, self._quote_keys(text[place:])])
 
-    def _quoted(self, text: str) -> str:
+    def _quote_keys(self, text: str) -> str:
         return _KEY.sub(r'\1"\2"\3', text) if self.unquoted_keys else text
 
 
@@ -111,37 +107,37 @@ class _ValueParser(Struct, frozen=True, forbid_unknown_fields=True):
     name: str = "text"
     args: dict[str, Any] = {}
 
+    def __post_init__(self) -> None:
+        content_parser(self.name, self.args)
 
-def _value_parser(scope: str, given: _ValueParser | None) -> Parse:
-    return str if given is None else content_parser(f"{scope}: value_parser", given.name, given.args)
+    def parse(self, text: str) -> Any:
+        return content_parser(self.name, self.args).parse(text)
 
 
-class _Xml(_Parser, frozen=True):
+class _Xml(Struct, frozen=True, forbid_unknown_fields=True):
     tag_pattern: str
     value_parser: _ValueParser | None = None
     merge_duplicates: bool = False
 
-    def parser(self, scope: str) -> Parse:
-        tag = compile_regex(f"{scope}: tag_pattern", self.tag_pattern)
-        if "key" not in tag.groupindex:
-            raise FormatError(f"{scope}: tag_pattern must have a group named 'key'")
-        parse_value = _value_parser(scope, self.value_parser)
+    def __post_init__(self) -> None:
+        if "key" not in compile_regex(self.tag_pattern).groupindex:
+            raise ValueError("tag_pattern must have a group named 'key'")
 
-        def parse(text: str) -> Any:
-            values: dict[str, Any] = {}
-            for match in tag.finditer(text):
-                if match["key"] is None:
-                    raise ValueError("a tag without a key")
-                key, value = match["key"], parse_value(match.groupdict("").get("value", ""))
-                if key not in values or not self.merge_duplicates:
-                    values[key] = value
-                elif isinstance(values[key], list):
-                    values[key].append(value)
-                else:
-                    values[key] = [values[key], value]
-            return values
-
-        return parse
+    def parse(self, text: str) -> Any:
+        values: dict[str, Any] = {}
+        for match in compile_regex(self.tag_pattern).finditer(text):
+            key, value = match["key"], match.groupdict("").get("value", "")
+            if key is None:
+                raise ValueError("a tag without a key")
+            if self.value_parser is not None:
+                value = self.value_parser.parse(value)
+            if key not in values or not self.merge_duplicates:
+                values[key] = value
+            elif isinstance(values[key], list):
+                values[key].append(value)
+            else:
+                values[key] = [values[key], value]
+        return values
 
 
 class _Lines(_Text, frozen=True):
@@ -149,18 +145,17 @@ class _Lines(_Text, frozen=True):
     kv_sep: Word = ":"
     value_parser: _ValueParser | None = None
 
-    def parser(self, scope: str) -> Parse:
-        parse_value, strip = _value_parser(scope, self.value_parser), self.stripped
+    def parse(self, text: str) -> Any:
+        strip, values = super().parse, {}
+        for line in map(strip, text.split(self.line_sep)):
+            key, colon, value = line.partition(self.kv_sep)
+            if colon:
+                value = strip(value)
+                values[strip(key)] = self.value_parser.parse(value) if self.value_parser else value
+        return values
 
-        def parse(text: str) -> Any:
-            lines = [line for line in map(strip, text.split(self.line_sep)) if self.kv_sep in line]
-            pairs = [line.partition(self.kv_sep) for line in lines]
-            return {strip(key): parse_value(strip(value)) for key, _, value in pairs}
 
-        return parse
-
-
-_PARSERS: Final[Mapping[str, type[_Parser]]] = {
+_PARSERS: Final[Mapping[str, type[_Text | _Xml]]] = {
     "text": _Text,
     "int": _Int,
     "float": _Float,

@@ -2,67 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from msgspec import Struct
+import msgspec
 
 from derender.parsing.characters import MAX_MARKERS
-from derender.parsing.engine.format import Act, Body, Edge, Format, FormatError, Markup, Reader, Shows, Text
-from derender.parsing.patterns import SPACE, Pattern, Regex
+from derender.parsing.engine.format import Act, Body, Edge, Format, FormatError, Markup, Shows, Text
+from derender.parsing.patterns import SPACE, Regex
 
 from .calls import call_reader
-from .contents import content_parser
-from .template import (
-    CALLS,
-    PLACEHOLDER,
-    REASONING,
-    SCOPE,
-    Field,
-    Template,
-    compile_regex,
-    convert,
-    delimiters,
-    strings,
-)
+from .contents import compile_regex
+from .template import CALLS, REASONING, Field, Template, strings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from derender.parsing.engine.format import Region
+    from derender.parsing.patterns import Pattern
     from derender.vocabulary import Vocabulary
 
 __all__ = ["from_vocabulary"]
 
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+_SCOPE: Final = "response_template"
 _SPACE: Final = r"[ \t\r\n]{0,128}"
 """White space around a regular expression. What the expression itself matches of it comes first."""
 _ASCII: Final = [chr(code) for code in range(128)]
-
-
-class _Field(Struct, frozen=True):
-    """A field that is ready to be a region."""
-
-    name: str
-    strip: bool
-    """Whether white space at its ends does not belong to it."""
-    opens: tuple[Pattern | Regex, ...] = ()
-    """What opens it. Nothing opens the field that is left over."""
-    closes: tuple[Pattern | Regex, ...] = ()
-    """What closes it. If nothing does, the end of the output."""
-    reader: Reader | None = None
-    """Reads its calls."""
-
-    @property
-    def region_name(self) -> str:
-        """The name of its region."""
-        return f"field {self.name}"
-
-    def region(self, edges: tuple[Edge, ...]) -> Region:
-        """Return its region."""
-        if self.reader is not None:
-            return Body(edges, self.reader)
-        if self.name == "content":
-            return Text(Shows.CONTENT, edges)
-        return Text(Shows.REASONING, edges) if self.name in REASONING else Markup(edges)
 
 
 def from_vocabulary(vocabulary: Vocabulary) -> Format:
@@ -74,67 +40,48 @@ def from_vocabulary(vocabulary: Vocabulary) -> Format:
     given = vocabulary.manifest.response_template
     if given is None:
         raise FormatError("the layer's tokenizer has no response_template")
-    template = convert(SCOPE, given, Template)
-    fields = [_field(name, template.fields[name]) for name in sorted(template.fields)]
-    left_over = [field for field in fields if not field.opens]
-    if len(left_over) > 1:
-        names = ", ".join(repr(field.name) for field in left_over)
-        raise FormatError(f"{SCOPE}: only one field may have neither open nor open_pattern, got {names}")
-    if left_over and left_over[0].reader:
-        raise FormatError(f"{SCOPE}: field {CALLS!r} needs open or open_pattern")
-    anchors = delimiters(SCOPE, "start_anchor", template.start_anchor, template.start_anchor_pattern)
-    if not anchors:
-        raise FormatError(f"{SCOPE}: needs start_anchor or start_anchor_pattern")
-    patterns = [each for field in fields for each in (*field.opens, *field.closes)]
-    plain = any(isinstance(each, Regex) for each in (*anchors, *patterns))
+    template = _convert(_SCOPE, given, Template)
+    fields = {
+        name: _convert(f"{_SCOPE}: field {name!r}", template.fields[name], Field)
+        for name in sorted(template.fields)
+    }
+    _check(fields)
+    patterns = [each for field in fields.values() for each in (*field.opens, *field.closes)]
+    plain = any(isinstance(each, Regex) for each in (*template.anchors, *patterns))
     markers = tuple(_markers(given, vocabulary, plain=plain))
     if len(markers) > MAX_MARKERS and not plain:
-        raise FormatError(f"{SCOPE}: names {len(markers)} added tokens, at most {MAX_MARKERS} can be markers")
-    content, regions = _regions(fields, left_over[0] if left_over else None)
+        raise FormatError(f"{_SCOPE}: names {len(markers)} added tokens, at most {MAX_MARKERS} can be markers")
+    content, regions = _regions(fields)
     return Format(
         markers=markers,
         content=content,
         regions=regions,
         whole=True,
         plain=plain,
-        anchors=anchors,
+        anchors=template.anchors,
     )
 
 
-def _field(name: str, value: object) -> _Field:
-    scope = f"{SCOPE}: field {name!r}"
-    given = convert(scope, value, Field)
-    parse = content_parser(scope, given.content, given.content_args)
-    opens = delimiters(scope, "open", given.open, given.open_pattern)
-    closes = delimiters(scope, "close", given.close, given.close_pattern)
-    _check_transform(scope, name, given, (*opens, *closes))
-    return _Field(
-        name=name,
-        strip=given.content != "text" or given.content_args.get("strip", True),
-        opens=opens,
-        closes=closes,
-        reader=call_reader(given, parse) if name == CALLS else None,
-    )
+def _convert(scope: str, value: object, kind: type[StructT]) -> StructT:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise FormatError(f"{scope}: {error}") from error
 
 
-def _check_transform(scope: str, name: str, field: Field, patterns: Sequence[Pattern | Regex]) -> None:
-    """Check that a transform and the groups of patterns fit."""
-    expressions = [pattern.expression for pattern in patterns if isinstance(pattern, Regex)]
-    groups = {group for each in expressions for group in compile_regex(scope, each).groupindex}
-    if field.transform is None:
-        if groups:
-            raise FormatError(f"{scope}: groups of its patterns ({', '.join(sorted(groups))}) need a transform")
-        return
-    if name in ("content", *REASONING) and field.transform != "{content}":
-        raise FormatError(f"{scope}: only {CALLS} may have a transform; text is emitted as it arrives")
-    for text in strings(field.transform):
-        placeholder = PLACEHOLDER.fullmatch(text)
-        if placeholder and not field.transform_each:
-            used = placeholder[1].split(".")[0]
-            if used not in {"content", *groups}:
-                raise FormatError(
-                    f"{scope}: transform uses {used!r}, which is neither content nor a group of a pattern"
-                )
+def _check(fields: Mapping[str, Field]) -> None:
+    """Check constraints that depend on the names of fields."""
+    left_over = [name for name, field in fields.items() if not field.opens]
+    if len(left_over) > 1:
+        names = ", ".join(map(repr, left_over))
+        raise FormatError(f"{_SCOPE}: only one field may have neither open nor open_pattern, got {names}")
+    if CALLS in left_over:
+        raise FormatError(f"{_SCOPE}: field {CALLS!r} needs open or open_pattern")
+    for name in ("content", *REASONING):
+        if name in fields and fields[name].transform not in (None, "{content}"):
+            raise FormatError(
+                f"{_SCOPE}: field {name!r}: only {CALLS} may have a transform; text is emitted as it arrives"
+            )
 
 
 def _markers(template: Mapping[str, Any], vocabulary: Vocabulary, *, plain: bool) -> Iterator[str]:
@@ -145,37 +92,43 @@ def _markers(template: Mapping[str, Any], vocabulary: Vocabulary, *, plain: bool
             yield text
 
 
-def _regions(fields: Sequence[_Field], left_over: _Field | None) -> tuple[tuple[Edge, ...], dict[str, Region]]:
+def _regions(fields: Mapping[str, Field]) -> tuple[tuple[Edge, ...], dict[str, Region]]:
     """Return the edges out of text that is left over, and the regions."""
-    explicit = [field for field in fields if field.opens]
-    missing = all(field.name != "content" for field in fields)
-    rest = left_over or _Field("content" if missing else "", strip=True)
+    opened = {name: field for name, field in fields.items() if field.opens}
+    name = next(iter(fields.keys() - opened.keys()), "" if "content" in fields else "content")
+    rest = fields.get(name) or Field()
     # What opens a field may begin with white space itself.
-    spaced = rest.strip and not any(_begins_with_space(each) for field in explicit for each in field.opens)
-    edges = _ordered(
-        [
-            *(
-                Edge(
-                    _spaced(pattern, before=rest.strip, after=field.strip),
-                    field.region_name,
-                    Act.BEGIN if field.reader else Act.NONE,
-                )
-                for field in explicit
-                for pattern in field.opens
-            ),
-            *(Edge(_spaced(pattern, before=rest.strip, after=spaced), "content") for pattern in rest.closes),
-        ]
+    spaced = rest.strip and not any(
+        _begins_with_space(each) for field in opened.values() for each in field.opens
     )
-    regions = {"content": rest.region(edges)}
-    for field in explicit:
+    edges = [
+        Edge(
+            _spaced(pattern, before=rest.strip, after=field.strip),
+            f"field {name}",
+            Act.BEGIN if name == CALLS else Act.NONE,
+        )
+        for name, field in opened.items()
+        for pattern in field.opens
+    ]
+    edges += [Edge(_spaced(pattern, before=rest.strip, after=spaced), "content") for pattern in rest.closes]
+    content = _ordered(edges)
+    regions = {"content": _region(name, rest, content)}
+    for name, field in opened.items():
         # After the reasoning the answer begins, which may be the JSON of guided decoding.
-        to = "answer" if field.name in REASONING else "content"
-        act = Act.CLOSE if field.reader else Act.NONE
+        to, act = "answer" if name in REASONING else "content", Act.CLOSE if name == CALLS else Act.NONE
         closing = [
             Edge(_spaced(pattern, before=field.strip, after=spaced), to, act) for pattern in field.closes
         ]
-        regions[field.region_name] = field.region(_ordered(closing))
-    return edges, regions
+        regions[f"field {name}"] = _region(name, field, _ordered(closing))
+    return content, regions
+
+
+def _region(name: str, field: Field, edges: tuple[Edge, ...]) -> Region:
+    if name == CALLS:
+        return Body(edges, call_reader(field))
+    if name == "content":
+        return Text(Shows.CONTENT, edges)
+    return Text(Shows.REASONING, edges) if name in REASONING else Markup(edges)
 
 
 def _spaced(pattern: Pattern | Regex, *, before: bool, after: bool) -> Pattern | Regex:
@@ -189,7 +142,7 @@ def _spaced(pattern: Pattern | Regex, *, before: bool, after: bool) -> Pattern |
 def _begins_with_space(pattern: Pattern | Regex) -> bool:
     if not isinstance(pattern, Regex):
         return _literal(pattern)[0].isspace()
-    matches = compile_regex(SCOPE, pattern.expression).match
+    matches = compile_regex(pattern.expression).match
     begins = {character for character in _ASCII if matches(character, partial=True)}
     return bool(begins) and "".join(begins).isspace()
 

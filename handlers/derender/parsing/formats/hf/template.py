@@ -1,58 +1,49 @@
-"""Response templates, checked."""
+"""Response templates, checked when they are converted to structs."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 
-from derender.parsing.engine.format import FormatError
 from derender.parsing.patterns import Regex
+
+from .contents import Word, compile_regex, content_parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from regex import Pattern as CompiledRegex
-
     from derender.parsing.patterns import Pattern
 
-__all__ = [
-    "CALLS",
-    "PLACEHOLDER",
-    "REASONING",
-    "SCOPE",
-    "Field",
-    "Literals",
-    "Template",
-    "Word",
-    "compile_regex",
-    "convert",
-    "delimiters",
-    "strings",
-]
+__all__ = ["CALLS", "PLACEHOLDER", "REASONING", "Field", "Template", "strings"]
 
-SCOPE: Final = "response_template"
 CALLS: Final = "tool_calls"
 REASONING: Final = ("reasoning_content", "reasoning", "thinking")
-"""Names of fields that are reasoning. Fields of other names, but for `content` and `tool_calls`, are left
+"""Names of fields that are reasoning. Fields of other names, except `content` and `tool_calls`, are left
 out."""
-PLACEHOLDER: Final = re.compile(r"\{(\w+(?:\.\w+)*)\}")
-
-StructT = TypeVar("StructT", bound=Struct)
-Word = Annotated[str, Meta(min_length=1)]
+PLACEHOLDER: Final = re.compile(r"\{(\w+)(?:\.\w+)*\}")
+"""A name in a transform, and keys to look up in its value."""
 Literals = Word | Annotated[list[Word], Meta(min_length=1)]
 
 
 class Template(Struct, frozen=True, forbid_unknown_fields=True):
-    """A response template. Its fields are checked one by one (`Field`)."""
+    """A response template. Its fields are converted one by one."""
 
     fields: Annotated[dict[str, Any], Meta(min_length=1)]
     version: Literal[1] = 1
     defaults: dict[str, Any] = {}
     start_anchor: Literals | None = None
     start_anchor_pattern: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.anchors:
+            raise ValueError("needs start_anchor or start_anchor_pattern")
+
+    @property
+    def anchors(self) -> tuple[Pattern | Regex, ...]:
+        """What begins the model's message in a prompt."""
+        return _delimiters("start_anchor", self.start_anchor, self.start_anchor_pattern)
 
 
 class Field(Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,63 +62,54 @@ class Field(Struct, frozen=True, forbid_unknown_fields=True):
     transform_each: bool = False
 
     def __post_init__(self) -> None:
+        content_parser(self.content, self.content_args)
+        patterns = (*self.opens, *self.closes)
+        groups = {
+            group
+            for pattern in patterns
+            if isinstance(pattern, Regex)
+            for group in compile_regex(pattern.expression).groupindex
+        }
         if self.join is not None and not self.repeats:
             raise ValueError("join needs repeats")
-        if self.transform_each and self.transform is None:
-            raise ValueError("transform_each needs transform")
+        if self.transform is None and (groups or self.transform_each):
+            raise ValueError("transform_each and groups in patterns need a transform")
         for text in strings(self.transform):
-            if (placeholder := PLACEHOLDER.search(text)) and placeholder[0] != text:
+            placeholder = PLACEHOLDER.search(text)
+            if placeholder and placeholder[0] != text:
                 raise ValueError(f"transform may not mix a placeholder with other text, got {text!r}")
+            if placeholder and not self.transform_each and placeholder[1] not in {"content", *groups}:
+                raise ValueError(
+                    f"transform uses {placeholder[1]!r}, which is neither content nor a group of a pattern"
+                )
+
+    @property
+    def opens(self) -> tuple[Pattern | Regex, ...]:
+        """What opens it. Nothing opens the field that takes what is left over."""
+        return _delimiters("open", self.open, self.open_pattern)
+
+    @property
+    def closes(self) -> tuple[Pattern | Regex, ...]:
+        """What closes it. If nothing does, the end of the output."""
+        return _delimiters("close", self.close, self.close_pattern)
+
+    @property
+    def strip(self) -> bool:
+        """Whether white space at its ends does not belong to it."""
+        return self.content != "text" or self.content_args.get("strip", True) is True
 
 
-def convert(scope: str, value: object, kind: type[StructT]) -> StructT:
-    """Convert part of a template.
-
-    Raises:
-        FormatError: It is malformed.
-    """
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise FormatError(f"{scope}: {error}") from error
-
-
-def delimiters(
-    scope: str, name: str, literals: str | list[str] | None, expression: str | None
+def _delimiters(
+    name: str, literals: str | list[str] | None, expression: str | None
 ) -> tuple[Pattern | Regex, ...]:
-    """Return what opens or closes a field, the longest literal first.
-
-    Args:
-        scope: Where it is in the template.
-        name: Its key.
-        literals: The literals.
-        expression: The regular expression.
-
-    Raises:
-        FormatError: There are both, or the expression is malformed.
-    """
+    """Return patterns, the longest literal first."""
     if literals is not None and expression is not None:
-        raise FormatError(f"{scope}: use {name} or {name}_pattern, not both")
+        raise ValueError(f"use {name} or {name}_pattern, not both")
     if expression is not None:
-        compile_regex(f"{scope}: {name}_pattern", expression)
+        compile_regex(expression)
         return (Regex(expression),)
     texts = {literals} if isinstance(literals, str) else set(literals or ())
     return tuple((text,) for text in sorted(texts, key=lambda text: (-len(text), text)))
-
-
-def compile_regex(scope: str, expression: str) -> CompiledRegex[str]:
-    """Compile a regular expression.
-
-    Raises:
-        FormatError: It is malformed.
-    """
-    # Only templates with regular expressions pay for the import.
-    from derender.parsing.patterns import regexes
-
-    try:
-        return regexes.compile_regex(expression)[0]
-    except regexes.error as error:
-        raise FormatError(f"{scope} is not a valid regular expression: {error}") from error
 
 
 def strings(value: object) -> Iterator[str]:

@@ -33,12 +33,12 @@ CALLS = {"open": "a", "content": "json"}
         (template(content={"close": [""]}), r"Expected `str` of length >= 1 - at `\$\.close\[0\]`"),
         (
             template(content={"open_pattern": "("}),
-            "field 'content': open_pattern is not a valid regular expression",
+            "field 'content': '\\(' is not a valid regular expression",
         ),
         (template(content={"open": "a", "open_pattern": "a"}), "use open or open_pattern, not both"),
         (template(content={"join": "x"}), "join needs repeats"),
-        (template(content={"transform_each": True}), "transform_each needs transform"),
-        (template(content={"transform": "{x}"}), "only tool_calls may have a transform"),
+        (template(content={"transform_each": True}), "transform_each and groups in patterns need a transform"),
+        (template(content={"transform": "x"}), "only tool_calls may have a transform"),
         (
             template(content={}, thinking={}),
             "may have neither open nor open_pattern, got 'content', 'thinking'",
@@ -48,7 +48,7 @@ CALLS = {"open": "a", "content": "json"}
         (template(tool_calls={**CALLS, "transform": "a {content}"}), "transform may not mix a placeholder"),
         (
             template(tool_calls={"open_pattern": "(?P<name>a)"}),
-            r"groups of its patterns \(name\) need a transform",
+            "groups in patterns need a transform",
         ),
         (template(content={"content": "yaml"}), "content parser must be one of text, .*, got 'yaml'"),
         (template(content={"content": "json", "content_args": {"strip": 1}}), r"json: .* - at `\$\.strip`"),
@@ -62,7 +62,7 @@ CALLS = {"open": "a", "content": "json"}
         ),
         (
             template(content={"content": "xml-inline", "content_args": {"tag_pattern": "("}}),
-            "xml-inline: tag_pattern is not a valid regular expression",
+            "xml-inline: '\\(' is not a valid regular expression",
         ),
         (
             template(content={"content": "xml-inline", "content_args": {"tag_pattern": "a"}}),
@@ -74,7 +74,7 @@ CALLS = {"open": "a", "content": "json"}
         ),
         (
             template(content={"content": "kv-lines", "content_args": {"value_parser": {"name": "x"}}}),
-            "kv-lines: value_parser: content parser must be one of",
+            r"kv-lines: content parser must be one of .*, got 'x' - at `\$\.value_parser`",
         ),
     ],
 )
