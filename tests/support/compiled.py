@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Arguments = ParamSpec("Arguments")
 
-__all__ = ["PEER_DEEPSEEK", "ROOMS", "cached_folder", "compile_small", "compiled_layer", "tokenizer_folder"]
+__all__ = ["PEER_DEEPSEEK", "cached_folder", "compile_small", "compiled_layer", "tokenizer_folder"]
 
 PEER_DEEPSEEK: Final = "deepseek_v3_peer"
 """DeepSeek V3 as the peer loaded it: with the decoder of a SentencePiece tokenizer."""
@@ -47,8 +47,8 @@ SENTENCE_PIECE: Final = {
         {"type": "Fuse"},
     ],
 }
-ROOMS: Final = ("decoding", "errors", "parsing", "protocol", "vocabulary")
-"""Rooms of `derender` that compiling uses."""
+PACKAGES: Final = ("decoding", "errors", "parsing", "protocol", "vocabulary")
+"""Packages and modules of `derender` that compiling uses."""
 
 
 def _remember(make: Callable[Arguments, Path]) -> Callable[Arguments, Path]:
@@ -136,8 +136,8 @@ def _build(folder: Path, name: str, layer: Path) -> None:
 @cache
 def _compiler_sources() -> tuple[Path, ...]:
     library = Path(derender.__path__[0])
-    rooms = (path for room in ROOMS for path in library.glob(f"{room}*"))
-    folders = (Path(layer_compiler.__path__[0]), *rooms)
+    sources = (path for name in PACKAGES for path in library.glob(f"{name}*"))
+    folders = (Path(layer_compiler.__path__[0]), *sources)
     return tuple(path for folder in folders for path in (folder.rglob("*.py") if folder.is_dir() else [folder]))
 
 

@@ -1,6 +1,6 @@
 """Batches: JSON lines of requests → JSON lines of answers, in S3 or in files (docs/batch.md).
 
-Rooms import those to their right: `local`, `steps`, `lines`, `stores`. Only `stores.s3` knows AWS.
+Each package imports only from those after it: `local`, `steps`, `lines`, `stores`. Only `stores.s3` knows AWS.
 """
 
 from .errors import BatchError

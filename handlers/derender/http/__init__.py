@@ -1,4 +1,4 @@
 """The HTTP application: routes, middleware, request bodies, server-sent events, OpenAPI.
 
-Only `relay` and `cli` import this package. It may import every other room.
+Only `relay`, `cli` and the api function import this package. It may import every package below it.
 """

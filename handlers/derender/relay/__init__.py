@@ -1,6 +1,6 @@
 """The relay: calls a generate server for a client and derenders what it generates as it comes (README.md).
 
-Imports any room but `batch`. Its own modules import one way, too: see `tool.importlinter` in pyproject.toml.
+May import every package but `batch`. Its modules import one way, too (`tool.importlinter` in pyproject.toml).
 """
 
 from .settings import RelaySettings, Upstream, read_relay_settings

@@ -2,7 +2,7 @@
 
     build(folder, name, out) → BuiltVocabulary(path, manifest, proof, warnings)
 
-| room | what it does |
+| package | what it does |
 | --- | --- |
 | `model_files` | reads a model's folder within limits, and its configuration |
 | `sources` | fetches a model's files |

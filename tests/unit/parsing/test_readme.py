@@ -1,4 +1,4 @@
-"""The room's README: its tables are the code's, and its example works."""
+"""The package's README: its tables are the code's, and its example works."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from derender.parsing.engine.format import Edge, Region
 
-ROOM: Final = ROOT / "handlers" / "derender" / "parsing"
-README: Final = (ROOM / "README.md").read_text(encoding="utf-8")
+PACKAGE: Final = ROOT / "handlers" / "derender" / "parsing"
+README: Final = (PACKAGE / "README.md").read_text(encoding="utf-8")
 
 
 def table(marker: str) -> list[list[str]]:
@@ -104,7 +104,7 @@ def test_the_example_of_a_family_works(whole_calls: bool, tmp_path: Path) -> Non
 def test_every_module_that_is_named_exists() -> None:
     named = re.findall(r"`((?:formats|engine|arguments|patterns)/\w+\.py|\w+\.py)`", README)
     assert named
-    assert [name for name in named if not (ROOM / name).is_file() and "NAME" not in name] == []
+    assert [name for name in named if not (PACKAGE / name).is_file() and "NAME" not in name] == []
 
 
 def test_every_act_is_used_by_a_format() -> None:

@@ -1,4 +1,4 @@
 """Lines: input lines are split, read, completed with what they refer to, and answered with output lines.
 
-Imports `stores`, `job` and `errors` of the batch.
+Imports `stores`, `job` and `errors` of `batch`.
 """

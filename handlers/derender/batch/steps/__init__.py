@@ -1,4 +1,4 @@
 """The steps of a job: plan it, derender its parts, finish it (docs/batch.md).
 
-Imports `lines`, `stores`, `job` and `errors` of the batch.
+Imports `lines`, `stores`, `job` and `errors` of `batch`.
 """

@@ -1,6 +1,6 @@
 """`derender layer`: one module for each command.
 
-Imports all other rooms.
+Imports all other packages.
 """
 
 from __future__ import annotations
