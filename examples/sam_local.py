@@ -57,7 +57,7 @@ FIRST_ANSWER_SECONDS: Final = 600
 
 
 def has_engine() -> bool:
-    """Tell whether SAM finds a container engine that answers."""
+    """Return whether SAM finds a container engine that answers."""
     try:
         ContainerClientFactory.create_client()
     except (ContainerNotReachableException, ContainerEnforcementException):

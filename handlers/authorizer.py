@@ -1,7 +1,7 @@
-"""The authorizer function: checks API keys, which HTTP APIs don't have of their own.
+"""The authorizer function: checks API keys, which HTTP APIs don't support by themselves.
 
 Clients send a key as OpenAI's clients do, `Authorization: Bearer KEY`. API Gateway itself refuses requests
-without this header, and keeps an answer for five minutes. The function knows only digests of keys, and logs
+without this header, and caches an answer for five minutes. The function knows only digests of keys, and logs
 nothing.
 """
 
@@ -24,10 +24,10 @@ NAME_LENGTH: Final = 8
 
 
 def handler(event: Mapping[str, Any], _: object) -> dict[str, Any]:
-    """Answer an event of API Gateway.
+    """Authorize a request.
 
     Args:
-        event: A request to an HTTP API (payload format 2.0) or to a REST API, whose events have no version.
+        event: API Gateway's event: of an HTTP API (payload format 2.0), or of a REST API, which has no version.
 
     Returns:
         A simple response for an HTTP API, a policy for a REST API. Both name a known key.
@@ -35,7 +35,7 @@ def handler(event: Mapping[str, Any], _: object) -> dict[str, Any]:
     name = find_name(read_bearer_token(event.get("headers") or {}))
     if event.get("version") == "2.0":
         return {"isAuthorized": True, "context": {"key": name}} if name else {"isAuthorized": False}
-    # API Gateway reuses the answer for other methods and paths, so it covers the whole stage.
+    # API Gateway caches the answer for other methods and paths, too, so it covers the whole stage.
     api, stage, *_rest = event["methodArn"].split("/")
     statement = {
         "Action": "execute-api:Invoke",
@@ -59,7 +59,7 @@ def read_bearer_token(headers: Mapping[str, str]) -> str | None:
 
 
 def find_name(key: str | None) -> str | None:
-    """Return the name of a key, or None if the key is unknown. All keys take the same time."""
+    """Return the name of a key, or None if the key is unknown. Takes the same time for all keys."""
     digest = hashlib.sha256((key or "").encode(errors="surrogatepass")).hexdigest()
     # A list, not a generator: the key is compared with every digest.
     known = any([hmac.compare_digest(digest, each) for each in DIGESTS])  # noqa: C419

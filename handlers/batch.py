@@ -1,4 +1,4 @@
-"""The batch function: does the step of a job that the state machine asks for (docs/batch.md)."""
+"""The batch function: runs the step of a job that the state machine asks for (docs/batch.md)."""
 
 from lambda_runtime.boot import start  # before all others: it turns the garbage collector off
 
@@ -11,7 +11,7 @@ from derender.telemetry.observer import Observer
 from lambda_runtime.invocation import begin_invocation
 
 SPARE_MILLISECONDS: Final = 60_000
-"""Time left of an invocation in which no further piece is begun. A piece takes seconds."""
+"""Begin no further piece once less time of the invocation is left. A piece takes seconds."""
 
 
 class Context(Protocol):
@@ -36,7 +36,7 @@ with start("batch") as (settings, models):
 
 
 def handler(event: object, context: Context) -> dict[str, Any]:
-    """Do a step of a job. What it raises tells the state machine whether to retry."""
+    """Run a step of a job. The type of an exception tells the state machine whether to retry."""
     begin_invocation(context.aws_request_id)
     return run_step(
         event,

@@ -1,4 +1,4 @@
-"""The relay function: a server on this machine that answers while generate servers generate.
+"""The relay function: a local HTTP server that streams answers while generate servers generate.
 
 On Lambda it runs behind the Lambda Web Adapter, which streams its responses.
 """

@@ -218,9 +218,9 @@ class Settings:
     )
     """Longest sequence accepted, in tokens. If the layer has several models, a bound on their own lengths."""
     max_logprobs: int = field(default=20, metadata=_setting(_integer_reader(-1), affects_answers=True))
-    """Most logprob candidates per token, not counting the sampled one; -1 for any number."""
+    """Maximum logprob candidates per token, not counting the sampled one; -1 for any number."""
     max_sequences: int = field(default=16_384, metadata=_setting(_integer_reader(1), affects_answers=True))
-    """Most choices per response, and most responses per request."""
+    """Maximum choices per response, and maximum responses per request."""
     max_body_bytes: int = field(
         default=64 * 1024 * 1024, metadata=_setting(_integer_reader(1), affects_answers=True)
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_RESPONSE", "excess_size", "response_size", "writes_ascii"]
 
 MAX_RESPONSE: Final = 6 * 1024 * 1024 + 100
-"""Most bytes of a response to a synchronous invocation.
+"""Maximum bytes of a response to a synchronous invocation.
 
 Lambda's error for a larger response states the number. The limit of requests is 100 bytes less; the gateway
 refuses larger ones with 413.
@@ -22,9 +22,9 @@ refuses larger ones with 413.
 _MAX_REST: Final = 64 * 1024
 """Generous bound for the bytes of a response without its body: headers take a few kilobytes."""
 _MAX_ESCAPE: Final = 6
-"""Most bytes for a character: `\\uXXXX`."""
+"""Maximum bytes for a character: `\\uXXXX`."""
 _MAX_ASCII_ESCAPE: Final = 12
-"""Most bytes for a character if everything beyond ASCII is escaped: two surrogates."""
+"""Maximum bytes for a character if everything beyond ASCII is escaped: two surrogates."""
 _UNESCAPED_RUNTIMES: Final = frozenset(f"AWS_Lambda_python3.{minor}" for minor in range(12, 16))
 _BEYOND_ASCII: Final = bytes(range(0x80, 0x100))
 _PAIRED: Final = b'"\\\b\t\n\f\r'

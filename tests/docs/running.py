@@ -102,7 +102,7 @@ def json_of(text: str) -> Any:
 
 
 def matches(shown: Any, real: Any) -> bool:
-    """Tell whether an answer is the one that a page shows. Times may differ, and `…` stands for anything."""
+    """Return whether an answer is the one that a page shows. Times may differ, and `…` stands for anything."""
     match shown:
         case dict():
             return (
@@ -119,7 +119,7 @@ def matches(shown: Any, real: Any) -> bool:
 
 
 def text_matches(shown: str, real: str) -> bool:
-    """Tell whether a text is the one that a page shows, but for trailing space."""
+    """Return whether a text is the one that a page shows, but for trailing space."""
     pattern = ".*".join(map(re.escape, _timeless(shown).split(ANYTHING)))
     return re.fullmatch(pattern, _timeless(real), re.DOTALL) is not None
 

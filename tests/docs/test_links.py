@@ -27,7 +27,7 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
 
 
 def leads_somewhere(page: Path, link: str) -> bool:
-    """Tell whether a link's file and anchor exist. Web addresses are taken as they are."""
+    """Return whether a link's file and anchor exist. Web addresses are taken as they are."""
     if SCHEME.match(link):
         return True
     path, _, anchor = link.partition("#")

@@ -148,7 +148,7 @@ class Permission(NamedTuple):
     resource: str
 
     def falls_under(self, exemption: Exemption) -> bool:
-        """Tell whether an exemption covers it."""
+        """Return whether an exemption covers it."""
         return (
             self.service.removesuffix(".amazonaws.com") in exemption.services
             and self.action in exemption.actions
@@ -402,7 +402,7 @@ def _logical_name(reference: str | None) -> str | None:
 
 
 def _authenticates(scheme: Mapping[str, Any]) -> bool:
-    """Tell whether API Gateway demands a signature or something for an authorizer."""
+    """Return whether API Gateway demands a signature or something for an authorizer."""
     authorizer = scheme.get("x-amazon-apigateway-authorizer", {})
     return scheme.get("x-amazon-apigateway-authtype") == "awsSigv4" or (
         authorizer.get("type") in ("jwt", "request") and bool(authorizer.get("identitySource"))

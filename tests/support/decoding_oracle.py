@@ -14,7 +14,7 @@ REPLACEMENT: Final = "\ufffd"
 
 
 def ends_a_character(data: bytes) -> bool:
-    """Tell whether the last bytes are one whole character, or there are none."""
+    """Return whether the last bytes are one whole character, or there are none."""
     for length in range(1, 5):
         try:
             if len(data) >= length and len(data[-length:].decode()) == 1:

@@ -32,7 +32,7 @@ class StopRule(Struct, frozen=True):
     reported: bool = True
 
     def is_stop_token(self, token_id: int) -> bool:
-        """Tell whether a generation that ends with this id was stopped by it."""
+        """Return whether a generation that ends with this id was stopped by it."""
         return token_id == self.eos_token_id or token_id in self.token_ids
 
     def drop_stop_token(

@@ -11,7 +11,7 @@ REPLACEMENT: Final = "\ufffd"
 
 
 def ends_character(data: bytes) -> bool:
-    """Tell whether bytes end with a complete character, or are empty."""
+    """Return whether bytes end with a complete character, or are empty."""
     for length in range(1, min(4, len(data)) + 1):
         first = data[-length]
         if first < 0x80:
@@ -26,7 +26,7 @@ def ends_character(data: bytes) -> bool:
 
 
 def continues(begun: bytes, data: bytes) -> bool:
-    """Tell whether bytes complete the character that others begin, or may still do so."""
+    """Return whether bytes complete the character that others begin, or may still do so."""
     text, _ = codecs.utf_8_decode((begun + data)[:4], "replace", False)
     return not text.startswith(REPLACEMENT)
 

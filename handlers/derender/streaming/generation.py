@@ -125,7 +125,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
         return self._write_chunk(chunk, fields), state
 
     def is_complete(self, state: GenerationState) -> bool:
-        """Tell whether all choices have finished and usage, if the client wants it, has come."""
+        """Return whether all choices have finished and usage, if the client wants it, has come."""
         return state.finished(self.n) and (state.counted or not self.client.wants_usage)
 
     def usage(self, counted: ChunkUsage | None) -> Usage | None:

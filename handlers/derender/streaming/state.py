@@ -56,9 +56,9 @@ class GenerationState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     """The states of the choices that have begun, by index."""
 
     def finished(self, n: int) -> bool:
-        """Tell whether all choices, at least `n`, have finished."""
+        """Return whether all choices, at least `n`, have finished."""
         return len(self.choices) >= n and all(choice.finished for choice in self.choices.values())
 
     def ended(self, n: int) -> bool:
-        """Tell whether all choices, at least `n`, have finished or were stopped by a stop string."""
+        """Return whether all choices, at least `n`, have finished or were stopped by a stop string."""
         return len(self.choices) >= n and all(choice.ended for choice in self.choices.values())

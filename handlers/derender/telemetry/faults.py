@@ -1,4 +1,4 @@
-"""Unexpected exceptions: what is logged of them, and what the client is told."""
+"""Unexpected exceptions: what is logged of them, and the error that the client gets."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ logger = logging.getLogger("derender")
 
 
 def client_error(error: Exception) -> DerenderError:
-    """Return the error that the client is told of.
+    """Return the error to answer a client with.
 
-    That is the exception itself if it is derender's own. Any other is logged and told as an internal error.
+    That is the exception itself if it is derender's own. Any other exception is logged, and answered as an
+    internal error.
     """
     return error if isinstance(error, DerenderError) else log_unexpected(error)
 
 
 def log_unexpected(error: BaseException) -> InternalError:
-    """Log the places in the code that an unexpected exception passed, and return what the client is told of it.
+    """Log the places in the code that an unexpected exception passed, and return the error to answer with.
 
     The exception's message is not logged: it may contain generated text.
     """

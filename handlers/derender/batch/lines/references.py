@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["CompleteLine", "References"]
 
 MAX_EARLY_BYTES: Final = 2 * 1024 * 1024
-"""Most bytes of an object that is fetched ahead. A larger one is fetched when its line is answered."""
+"""Maximum bytes of an object that is fetched ahead. A larger one is fetched when its line is answered."""
 MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
-"""Most bytes of lines that wait behind a line whose objects are fetched."""
+"""Maximum bytes of lines that wait behind a line whose objects are fetched."""
 
 
 class CompleteLine(NamedTuple):
@@ -54,14 +54,14 @@ class References:
 
         Args:
             open_store: Returns the store of the objects. Called only if a line refers to one.
-            max_bytes: Most bytes of all that a line refers to.
+            max_bytes: Maximum bytes of all objects that a line refers to.
         """
         self._open_store = open_store
         self._max_bytes = max_bytes
         self._threads = ThreadPoolExecutor(THREADS)
 
     def fetch(self, lines: Iterable[tuple[Line, BatchRequest | LineError]]) -> Iterator[CompleteLine]:
-        """Return the lines in their order, with what they refer to.
+        """Yield the lines in order, with what they refer to.
 
         An object that does not exist or may not be read is an error of its line.
 

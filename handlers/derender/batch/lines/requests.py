@@ -98,7 +98,7 @@ def read_content(content: bytes, max_bytes: int) -> bytes:
 
     Args:
         content: The object, gzipped or not.
-        max_bytes: Most bytes of the JSON.
+        max_bytes: Maximum bytes of the JSON.
 
     Raises:
         TooLarge: There are more bytes.

@@ -31,16 +31,16 @@ class Line(NamedTuple):
 def read_lines(
     read: Callable[[int, int], bytes], start: int, end: int, size: int, max_bytes: int
 ) -> Iterator[Line]:
-    """Return the lines that begin in a range, whole, wherever they end.
+    """Yield the lines that begin in a range, whole, wherever they end.
 
-    Ranges that cover a file have each of its lines once.
+    Adjacent ranges that cover a file yield each of its lines once.
 
     Args:
         read: Returns the bytes from one offset up to another.
         start: Start of the range.
         end: End of the range, greater than `start`.
         size: Bytes of the file.
-        max_bytes: Most bytes of a line. A longer one is skipped without keeping it.
+        max_bytes: Maximum bytes of a line. A longer one is skipped without keeping it.
     """
     # A line begins after a newline, so reading starts with the byte before the range.
     begin = max(start - 1, 0)
@@ -75,7 +75,7 @@ def _join(offset: int, chunks: list[bytes]) -> bytes:
 def _read_chunks(
     read: Callable[[int, int], bytes], start: int, end: int, size: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Return chunks of the file from `start` on, each with its offset."""
+    """Yield chunks of the file from `start` on, each with its offset."""
     position, beyond = start, FIRST_READ_BEYOND
     while position < size:
         if position < end:

@@ -1,4 +1,4 @@
-"""The second step: derender a part of a job, piece by piece. A finished piece stays finished, whoever dies.
+"""The second step: derender a part of a job, piece by piece. A finished piece stays finished, whatever dies.
 
 A piece is some consecutive lines. A worker writes the output lines of a piece, then its record. A worker that
 takes up the part again goes on after the pieces that have a record.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "Worker", "derender_part"]
 
 MAX_LINES: Final = 1000
-"""Most lines of a piece."""
+"""Maximum number of lines in a piece."""
 MAX_BYTES: Final = 64 * 1024 * 1024
 """A piece ends with the line that brings the bytes read or written to this many."""
 
@@ -45,8 +45,8 @@ class Worker:
     Attributes:
         store: The store of the input and of everything that is written.
         models: The models served.
-        max_body_bytes: Most bytes of a line.
-        max_sequences: Most objects that a line may refer to.
+        max_body_bytes: Maximum bytes of a line.
+        max_sequences: Maximum number of objects that a line may refer to.
         references: Fetches these objects.
     """
 
@@ -75,7 +75,7 @@ def derender_part(
         worker: The worker.
         job: The job.
         start: Start of the part, or the `next` of an earlier call.
-        is_late: Called after each piece: whether to leave the rest to another call.
+        is_late: Called after each piece. Tells whether to leave the rest to another call.
         observe: Called with the tally of each piece that is derendered now.
 
     Raises:

@@ -53,12 +53,12 @@ Event = PlanEvent | DerenderEvent | FinishEvent
 def run_step(
     event: object, worker: Worker, *, is_late: Callable[[], bool], observe: Callable[[Tally], object]
 ) -> dict[str, Any]:
-    """Do the step that an event asks for.
+    """Run the step that an event asks for.
 
     Args:
         event: An event (docs/batch.md).
         worker: The worker.
-        is_late: Whether a long step is to leave the rest to another call.
+        is_late: Tells whether a long step should leave the rest to another call.
         observe: Called with the tally of some hundred derendered lines at a time. Only the manifest counts
             duplicates: a step that is repeated would count them twice.
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["LinesObject", "SettledPiece", "finish_job", "join_lines", "settle_pieces"]
 
 MAX_KEPT_BYTES: Final = 64 * 1024 * 1024
-"""Most bytes of pieces in memory while they are joined. A larger piece is there alone."""
+"""Maximum bytes of pieces in memory while they are joined. A larger piece is there alone."""
 
 
 class LinesObject(NamedTuple):
@@ -125,7 +125,7 @@ def join_lines(store: Store, objects: Iterable[LinesObject], name: str) -> Exten
 
 
 def _read_records(store: Store, job: Job) -> Iterator[Record]:
-    """Return the records of a job in order. Another job may have written some to the same place."""
+    """Yield the records of a job in order. Another job may have written some to the same place."""
 
     def read(name: str) -> Record | None:
         record = read_record(store, name)

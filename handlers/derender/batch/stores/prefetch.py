@@ -15,21 +15,21 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 THREADS: Final = 16
-"""Objects that are read at the same time."""
+"""Number of objects that are read at the same time."""
 MAX_AHEAD: Final = 32
-"""Most objects or lines that are being read or kept."""
+"""Maximum number of objects or lines that are read ahead."""
 
 
 def map_ahead(
     threads: ThreadPoolExecutor, function: Callable[[T], U], items: Iterable[T], *, ahead: int = MAX_AHEAD
 ) -> Iterator[U]:
-    """Return what a function makes of each item, in order.
+    """Yield what a function returns for each item, in order.
 
     Args:
         threads: Run the function.
         function: The function.
         items: The items.
-        ahead: Most results that are computed or kept.
+        ahead: Maximum number of results that are computed ahead.
     """
     waiting: deque[Future[U]] = deque()
     for item in items:

@@ -17,7 +17,7 @@ __all__ = [
     "TextCompletionChunk",
 ]
 
-# A response has thousands of candidates. They are not made models.
+# A response has thousands of candidates. They are written as lists right away, not as models.
 WrittenLogprobs = Annotated[
     Any, WithJsonSchema({"anyOf": [{"$ref": "#/components/schemas/CompletionLogprobs"}, {"type": "null"}]})
 ]
@@ -42,7 +42,7 @@ class CompletionLogprobs(WireModel):
 class CompletionChoice(WireModel):
     """One choice of a text completion."""
 
-    index: int = Field(description="The choice's number, counted on across the prompts.")
+    index: int = Field(description="The choice's number, which continues across the prompts.")
     text: str = Field(description="The text.")
     logprobs: WrittenLogprobs = Field(default=None, description="Log probabilities, if there are any.")
     finish_reason: str | None = Field(description="`stop`, `length`, or another reason of the engine.")

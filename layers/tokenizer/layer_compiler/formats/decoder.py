@@ -51,7 +51,7 @@ def find_rule(definition: dict[str, Any]) -> Rule:
 
 
 def strips_leading_space(definition: dict[str, Any]) -> bool:
-    """Tell whether the decoder drops the first space of a text."""
+    """Return whether the decoder drops the first space of a text."""
     return _STRIP_LEADING in _flatten(definition)
 
 

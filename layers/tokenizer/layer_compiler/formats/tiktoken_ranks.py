@@ -81,7 +81,7 @@ def find(folder: Path, names: Sequence[str]) -> Path | None:
 
 
 def is_ranks(path: Path) -> bool:
-    """Tell whether a file begins as ranks do."""
+    """Return whether a file begins as ranks do."""
     try:
         with path.open("rb") as file:
             return _LINE.fullmatch(file.read(_SAMPLE_BYTES).partition(b"\n")[0].rstrip()) is not None

@@ -53,7 +53,7 @@ def match_names(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
 
 
 def is_model_file(path: str) -> bool:
-    """Tell whether a path within a model's folder is read. Paths that lead out of the folder are not."""
+    """Return whether a path within a model's folder is read. Paths that lead out of the folder are not."""
     name = path.removeprefix(f"{TEMPLATE_FOLDER}/")
     return not _NEVER_IN_NAMES & set(name) and bool(match_names([path], PATTERNS))
 
