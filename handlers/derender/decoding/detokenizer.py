@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from derender.vocabulary import MAX_SIZE, catch_panics
+from derender.vocabulary import TokenId, catch_panics
 
 from .utf8 import REPLACEMENT, continues, decode_valid, ends_character
 
@@ -39,8 +39,6 @@ _MAX_LIBRARY_PENDING: Final = 32
 _MAX_PENDING: Final = 256
 """Maximum number of bytes held, twice the longest token's. More bytes that end no character never will."""
 
-_TokenId = Annotated[int, Meta(ge=0, lt=MAX_SIZE)]
-
 
 class DetokenizerState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The state of decoding between two pieces of an output."""
@@ -51,7 +49,7 @@ class DetokenizerState(Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     """Bytes of a character that the prompt begins. They are shown only if the output completes it."""
     pending: Annotated[bytes, Meta(max_length=_MAX_PENDING)] = b""
     """Bytes of the tokens that are held."""
-    window: Annotated[tuple[_TokenId, ...], Meta(max_length=_LIBRARY_CONTEXT + _MAX_LIBRARY_PENDING)] = ()
+    window: Annotated[tuple[TokenId, ...], Meta(max_length=_LIBRARY_CONTEXT + _MAX_LIBRARY_PENDING)] = ()
     """The last ids (rule "tokenizers"), for decoders that look at the neighbours."""
     pending_ids: Annotated[int, Meta(ge=0, lt=_MAX_LIBRARY_PENDING)] = 0
     """Number of ids at the end of the window that are held."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from derender.vocabulary import MAX_SIZE, Vocabulary
+from derender.vocabulary import TokenId, Vocabulary
 
 from .detokenizer import DetokenizerState, detokenize, pending_text, start
 from .pieces import Piece, cut_pieces, piece_text, read_pieces, split_pieces
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Decoded", "OutputDecoder", "OutputState"]
 
-_TokenId = Annotated[int, Meta(ge=0, lt=MAX_SIZE)]
 _Count = Annotated[int, Meta(ge=0, lt=2**62)]
 
 
@@ -36,7 +35,7 @@ class OutputState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     """The state of decoding an output."""
 
     detokenizer: DetokenizerState = DetokenizerState()
-    held_token: _TokenId | None = None
+    held_token: TokenId | None = None
     """The last id, if a generation that ends with it was stopped by it."""
     held: tuple[Piece, ...] = ()
     """Text that may become a stop string."""

@@ -53,9 +53,10 @@ class GenerateChoice(WireModel):
     weight_versions: Json = Field(default=None, description="Passed on.")
 
 
-_TokenId = Annotated[str, StringConstraints(pattern="^[0-9]{1,10}$")]
+_IdKey = Annotated[str, StringConstraints(pattern="^[0-9]{1,10}$")]
+"""A token id as the key of a JSON object."""
 PromptLogprobs = (
-    Annotated[dict[_TokenId, dict[str, Json]], Field(json_schema_extra={"additionalProperties": False})] | None
+    Annotated[dict[_IdKey, dict[str, Json]], Field(json_schema_extra={"additionalProperties": False})] | None
 )
 """For one prompt token: null, or token id → `{logprob, rank, decoded_token}`."""
 

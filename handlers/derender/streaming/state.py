@@ -10,11 +10,10 @@ from derender.decoding.output import OutputState
 from derender.logprobs.strings import MAX_CONTEXT
 from derender.parsing import ParserState
 from derender.protocol.generate import MAX_REQUEST_ID
-from derender.vocabulary import MAX_SIZE
+from derender.vocabulary import TokenId
 
 __all__ = ["ChoiceState", "GenerationState"]
 
-TokenId = Annotated[int, Meta(ge=0, lt=MAX_SIZE)]
 Count = Annotated[int, Meta(ge=0, lt=2**62)]
 
 

@@ -14,7 +14,7 @@ from .file import (
     replace_manifest,
 )
 from .library import TokenizersError, catch_panics
-from .manifest import MAX_LENGTH, MAX_SIZE, Manifest, Rule, SourceFormat, compute_fingerprint
+from .manifest import MAX_LENGTH, MAX_SIZE, Manifest, Rule, SourceFormat, TokenId, compute_fingerprint
 from .vocabulary import Vocabulary
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Manifest",
     "Rule",
     "SourceFormat",
+    "TokenId",
     "TokenizersError",
     "VersionError",
     "Vocabulary",

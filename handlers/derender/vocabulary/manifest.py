@@ -11,7 +11,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MAX_LENGTH", "MAX_SIZE", "Manifest", "Rule", "SourceFormat", "compute_fingerprint"]
+__all__ = ["MAX_LENGTH", "MAX_SIZE", "Manifest", "Rule", "SourceFormat", "TokenId", "compute_fingerprint"]
 
 MAX_SIZE: Final = 1 << 22
 """Maximum number of ids, far above any model's: a file with more is damaged or hostile."""
@@ -29,8 +29,8 @@ Rule = Literal["byte-level", "byte-fallback", "tokenizers"]
 SourceFormat = Literal["tokenizer.json", "tekken", "tiktoken", "sentencepiece"]
 """The file that a vocabulary was compiled from."""
 
-
 TokenId = Annotated[int, msgspec.Meta(ge=0, lt=MAX_SIZE)]
+"""An id that some vocabulary may have."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
