@@ -54,7 +54,7 @@ CASES: Final = tuple(single_calls())
 ANSWERED: Final = tuple(case for case in CASES if case.status == 200)
 
 
-def test_every_recorded_call_is_tested() -> None:
+def test_all_recorded_calls_are_tested() -> None:
     tested = Counter((case.file, case.path) for case in CASES)
     chat = {(file, CHAT): counts[0] for file, counts in RECORDED.items()}
     completions = {(file, COMPLETIONS): counts[1] for file, counts in RECORDED.items()}
@@ -87,7 +87,7 @@ def test_each_defect_is_recorded_with_each_tokenizer() -> None:
     list(product(CASES, MODES)),
     ids=[f"{case.id}/{mode}" for case, mode in product(CASES, MODES)],
 )
-def test_answers_as_the_peer(case: Case, mode: Mode, serve: Serve) -> None:
+def test_answers_are_the_peers(case: Case, mode: Mode, serve: Serve) -> None:
     status, body = serve(case.file, mode).exchange(case.path, case.request)
     if case.name in DEFECTS:
         DEFECTS[case.name](case, status, body)
@@ -182,9 +182,7 @@ def _alphabet() -> dict[str, int]:
     [case for case in ANSWERED if case.file == "deepseek-plain" and case.name not in DEFECTS],
     ids=attrgetter("id"),
 )
-def test_deepseek_text_is_what_the_peer_left_encoded(
-    case: Case, serve: Serve, tokenizer: TokenizerFolder
-) -> None:
+def test_deepseek_text_is_the_peers_decoded(case: Case, serve: Serve, tokenizer: TokenizerFolder) -> None:
     """The peer loaded DeepSeek's tokenizer with a SentencePiece decoder, by the name of its class, in place of
     the byte-level one that its tokenizer.json has. So what it recorded is the bytes' characters,
     "Hello,\u0120world!", and above it is compared to a layer with that decoder. Mapped back to bytes, its texts

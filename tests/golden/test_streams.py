@@ -21,7 +21,7 @@ from .recorded import CHAT, MODES, RECORDED, Mode, Serve, Stream, streams, witho
 STREAMS: Final = tuple(streams())
 
 
-def test_every_recorded_stream_is_tested() -> None:
+def test_all_recorded_streams_are_tested() -> None:
     assert Counter(stream.file for stream in STREAMS) == {file: counts[2] for file, counts in RECORDED.items()}
     assert all(step["status"] == 200 for stream in STREAMS for step in stream.steps)
     assert len({stream.id for stream in STREAMS}) == len(STREAMS) == 336
@@ -61,7 +61,7 @@ def _at_the_end(chunks: list[dict[str, Any]], field: str) -> list[dict[str, Any]
     list(product(STREAMS, MODES)),
     ids=[f"{stream.id}/{mode}" for stream, mode in product(STREAMS, MODES)],
 )
-def test_answers_as_the_peer(stream: Stream, mode: Mode, serve: Serve) -> None:
+def test_answers_are_the_peers(stream: Stream, mode: Mode, serve: Serve) -> None:
     ours = one_by_one(serve(stream.file, mode).exchange, stream.path, stream.request, stream.chunks)
     theirs = [step["response"] for step in stream.steps]
     if stream.path == CHAT and stream.file in DEFECTS:
@@ -80,7 +80,7 @@ def _comparable(chunk: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stream", STREAMS, ids=attrgetter("id"))
-def test_any_chunks_of_the_same_ids_add_up_to_the_complete_answer(stream: Stream, serve: Serve) -> None:
+def test_any_split_of_a_recorded_stream_adds_up_to_the_complete_answer(stream: Stream, serve: Serve) -> None:
     post = serve(stream.file, "exact").exchange
     prompt = stream.request["prompt_token_ids"]
     response = whole_response(stream.chunks)

@@ -178,7 +178,7 @@ def tampered(draw: st.DrawFn, parser: Parser, dumped: dict[str, Any]) -> Any:
 @families
 @tried(14)
 @given(data=st.data())
-def test_a_tampered_state_is_refused_or_parses(family: Family, data: st.DataObject) -> None:
+def test_a_tampered_state_is_refused_or_parsed(family: Family, data: st.DataObject) -> None:
     output = data.draw(outputs(family))
     parser = parser_of(family, output, whole_calls=data.draw(st.booleans()))
     ids = ids_of(family, output, 3)
@@ -256,7 +256,7 @@ DIGITS: Final = "".join(random.Random(2).choices("123456789", k=6_000))
         pytest.param(f'{{"note": "{LETTERS}', id="another key before the name"),
     ],
 )
-def test_what_has_to_be_kept_makes_a_state_large(call: str) -> None:
+def test_held_text_makes_a_state_large(call: str) -> None:
     """What may still be no call, or has no name yet, can't be given."""
     (family,) = (each for each in FAMILIES if each.name == "hermes")
     parser = request_parser(family.parsers(), tools=[{"function": {"name": "f"}}])

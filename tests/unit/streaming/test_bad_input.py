@@ -157,7 +157,7 @@ def two_choices() -> dict[str, Any]:
         ),
     ],
 )
-def test_what_is_wrong_is_named(
+def test_an_error_names_the_field(
     client: Client, path: str, body: dict[str, Any], param: str, words: str
 ) -> None:
     found = error(client, path, **body)
@@ -170,14 +170,16 @@ def test_what_is_wrong_is_named(
     ("asked", "words"),
     [({"stop": ["x" * 257]}, "256 characters"), ({"stop": ["x"] * 65}, "64"), ({"stop": [""]}, "at least 1")],
 )
-def test_stop_strings_have_bounds(client: Client, path: str, asked: dict[str, Any], words: str) -> None:
+def test_stop_strings_have_a_maximum_number_and_length(
+    client: Client, path: str, asked: dict[str, Any], words: str
+) -> None:
     found = error(client, path, generate_chunk=chunk([HELLO]), **{ASKED[path]: asked})
     assert found["param"].startswith(f"{ASKED[path]}.stop")
     assert words in found["message"]
 
 
 @both
-def test_what_a_state_has_seen_end_is_over(client: Client, path: str) -> None:
+def test_a_chunk_after_the_finish_is_refused(client: Client, path: str) -> None:
     first = {"stream": True, "generate_chunk": chunk([HELLO], "stop")}
     state = client.post(path, first).json["stream_state"]
     found = error(client, path, generate_chunk=chunk([HELLO]), stream_state=state)
@@ -191,7 +193,7 @@ def test_what_a_state_has_seen_end_is_over(client: Client, path: str) -> None:
 
 
 @both
-def test_nothing_is_decoded_before_all_is_checked(
+def test_all_chunks_are_checked_before_any_is_decoded(
     tiny: ServedModel, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def decode(*_: object) -> None:
@@ -209,7 +211,7 @@ def test_an_unknown_model_is_not_found(client: Client, path: str) -> None:
     assert (answer.status, answer.error["param"]) == (404, "model")
 
 
-def test_with_a_parser_the_clients_request_is_needed() -> None:
+def test_a_parser_requires_the_client_request() -> None:
     model = parsing()
     status, message = Local(model).post(CHAT, {"stream": True, "generate_chunk": chunk(ids(model, "Hi"))})
     assert status == 400
@@ -226,7 +228,7 @@ def test_with_a_parser_the_clients_request_is_needed() -> None:
 @both
 @settings(max_examples=200)
 @given(data=st.data())
-def test_a_request_with_anything_in_it_is_answered_or_refused(path: str, data: st.DataObject) -> None:
+def test_a_changed_request_is_answered_or_refused(path: str, data: st.DataObject) -> None:
     local = Local(served(_model().vocabulary))
     full = {**chunk([HELLO], "stop", logprobs=logprobs([HELLO], 5)), "usage": {"prompt_tokens": 1}}
     _, begun = local.post(path, {"stream": True, "generate_chunk": chunk([HELLO])})
@@ -248,7 +250,7 @@ def _model() -> ServedModel:
 
 
 @both
-def test_a_request_has_so_many_chunks_at_most_and_a_state_so_many_choices(tiny: ServedModel, path: str) -> None:
+def test_chunks_and_choices_have_a_maximum_number(tiny: ServedModel, path: str) -> None:
     for chunks, words in (
         ([USAGE_ONLY] * 16_385, "exceeds the maximum of one request (16384)"),
         ([chunk([], index=index) for index in range(1_025)], "1025 choices exceed the maximum"),

@@ -45,7 +45,7 @@ def deltas(chunks: Sequence[dict[str, Any]]) -> list[Any]:
 # --- the form of a chunk --------------------------------------------------------------------------------------
 
 
-def test_a_chat_chunk_in_full(client: Client) -> None:
+def test_a_chat_chunk_has_every_field(client: Client) -> None:
     before = int(time.time())
     body = {"stream": True, "generate_chunk": chunk([HELLO]), "stream_state": None, "model": "small"}
     answered = client.chat(body).json
@@ -78,7 +78,7 @@ def test_a_chat_chunk_in_full(client: Client) -> None:
     assert answered["stream_state"].keys() == {"version", "data", "signature"}
 
 
-def test_a_completion_chunk_in_full(client: Client) -> None:
+def test_a_completion_chunk_has_every_field(client: Client) -> None:
     body = {"stream": True, "generate_chunk": chunk([HELLO]), "stream_state": None}
     answered = client.completions(body).json
     del answered["chunk"]["created"]
@@ -125,7 +125,7 @@ def test_the_role_is_in_the_first_chunk_of_each_choice(tiny: ServedModel) -> Non
 
 
 @both
-def test_a_chunk_without_text_says_nothing(tiny: ServedModel, path: str) -> None:
+def test_a_chunk_without_text_has_an_empty_delta(tiny: ServedModel, path: str) -> None:
     nothing = {"role": None, "content": None, "reasoning": None} if path == CHAT else ""
     for token_ids in ([], None, [B.FIRST_2_OF_GRIN], [B.PAD]):
         assert deltas(answer(tiny, path, [chunk([HELLO]), chunk(token_ids)]))[1] == nothing
@@ -141,7 +141,7 @@ def test_a_character_comes_with_its_last_token(tiny: ServedModel, path: str) -> 
 
 
 @both
-def test_all_chunks_are_of_the_same_time_and_id(tiny: ServedModel, path: str) -> None:
+def test_all_chunks_have_the_same_time_and_id(tiny: ServedModel, path: str) -> None:
     local = Local(tiny)
     first = chunk([HELLO])
     del first["request_id"]
@@ -171,7 +171,7 @@ def test_all_chunks_are_of_the_same_time_and_id(tiny: ServedModel, path: str) ->
         pytest.param(None, {}, (0, 0, 0), id="empty"),
     ],
 )
-def test_usage_is_what_the_generate_server_counted(
+def test_usage_is_the_generate_servers(
     tiny: ServedModel, path: str, prompt_tokens: int | None, sent: object, expected: tuple[int, ...] | None
 ) -> None:
     chunks = [{"request_id": "gen-1", "choices": [], "usage": sent}, {**chunk([HELLO]), "usage": sent}]
@@ -184,7 +184,7 @@ def test_usage_is_what_the_generate_server_counted(
 
 
 @both
-def test_a_chunk_of_usage_alone_passes_before_between_and_after(tiny: ServedModel, path: str) -> None:
+def test_chunks_with_usage_only_may_come_at_any_time(tiny: ServedModel, path: str) -> None:
     only_usage = {"request_id": "gen-1", "choices": [], "usage": {"prompt_tokens": 1}}
     chunks = [only_usage, chunk([HELLO]), only_usage, chunk([BANG], "stop"), only_usage]
     answered = answer(tiny, path, chunks)
@@ -194,7 +194,7 @@ def test_a_chunk_of_usage_alone_passes_before_between_and_after(tiny: ServedMode
 
 
 @both
-def test_what_the_engine_says_is_passed_on(tiny: ServedModel, path: str) -> None:
+def test_fields_of_the_engine_are_passed_on(tiny: ServedModel, path: str) -> None:
     carried = {"kv_transfer_params": {"a": [1]}, "ec_transfer_params": 1.5, "metrics": {"b": None}}
     (said,) = answer(tiny, path, [{**chunk([HELLO], routed_experts="x", weight_versions=[1]), **carried}])
     assert {name: said[name] for name in carried} == carried
@@ -203,7 +203,7 @@ def test_what_the_engine_says_is_passed_on(tiny: ServedModel, path: str) -> None
 
 
 @both
-def test_ids_are_returned_where_they_are_asked_for(tiny: ServedModel, path: str) -> None:
+def test_ids_are_returned_if_requested(tiny: ServedModel, path: str) -> None:
     chunks = [{**chunk([HELLO, WORLD]), "prompt_token_ids": [7, 8]}, chunk([], "stop")]
     first, last = answer(tiny, path, chunks, **{ASKED[path]: {"return_token_ids": True}})
     assert first["choices"][0]["token_ids"] == [HELLO, WORLD]
@@ -231,7 +231,7 @@ def test_the_prompt_is_read_with_the_first_chunk_only(stripping_vocabulary: Voca
         assert local.post(path, body) == local.post(path, {**body, "prompt_token_ids": [int(S.BANG)]})
 
 
-def test_a_choice_that_begins_later_continues_the_prompt_too(stripping_vocabulary: Vocabulary) -> None:
+def test_a_choice_that_begins_later_continues_the_prompt(stripping_vocabulary: Vocabulary) -> None:
     local = Local(served(stripping_vocabulary))
     first = {"stream": True, "generate_chunk": chunk([S.HELLO]), "prompt_token_ids": [int(S.BANG)]}
     _, begun = local.post(COMPLETIONS, first)
@@ -250,7 +250,7 @@ def test_a_prompt_may_come_before_any_choice(stripping_vocabulary: Vocabulary) -
 
 
 @both
-def test_choices_may_come_in_any_order_with_one_state_or_one_each(tiny: ServedModel, path: str) -> None:
+def test_choices_may_share_a_state_in_any_order(tiny: ServedModel, path: str) -> None:
     streams = {
         0: [chunk([B.FIRST_2_OF_GRIN]), chunk([B.LAST_2_OF_GRIN]), chunk([], "length")],
         1: [chunk([HELLO], index=1), chunk([WORLD, EOS], "stop", index=1)],
@@ -268,7 +268,7 @@ def test_choices_may_come_in_any_order_with_one_state_or_one_each(tiny: ServedMo
 # --- log probabilities ----------------------------------------------------------------------------------------
 
 
-def test_log_probabilities_know_the_tokens_of_earlier_chunks(tiny: ServedModel) -> None:
+def test_logprobs_continue_the_tokens_of_earlier_chunks(tiny: ServedModel) -> None:
     parts = [[HELLO], [B.FIRST_2_OF_GRIN], [B.LAST_2_OF_GRIN, BANG]]
     chunks = [chunk(part, logprobs=logprobs(part, B.LAST_2_OF_GRIN)) for part in parts]
     said = added_up(answer(tiny, CHAT, chunks))[0]
@@ -296,7 +296,7 @@ def test_text_offsets_run_on_across_chunks(tiny: ServedModel, without: int | Non
             assert (written["text_offset"], written["tokens"]) == (offsets[place], tokens[place])
 
 
-def test_as_many_candidates_are_kept_as_the_client_asked_for(tiny: ServedModel) -> None:
+def test_the_requested_candidates_are_kept(tiny: ServedModel) -> None:
     part = chunk([HELLO], logprobs=logprobs([HELLO], WORLD, BANG))
     for path, client, count in (
         (CHAT, {"logprobs": True, "top_logprobs": 2}, 2),
@@ -310,7 +310,7 @@ def test_as_many_candidates_are_kept_as_the_client_asked_for(tiny: ServedModel) 
 
 
 @both
-def test_log_probabilities_without_entries_have_none(tiny: ServedModel, path: str) -> None:
+def test_logprobs_without_entries_are_empty(tiny: ServedModel, path: str) -> None:
     given: dict[str, Any]
     for given in ({}, {"content": None}, {"content": []}):
         (said,) = answer(tiny, path, [chunk([HELLO], logprobs=given)])
@@ -324,7 +324,7 @@ def test_log_probabilities_without_entries_have_none(tiny: ServedModel, path: st
 # --- parsers --------------------------------------------------------------------------------------------------
 
 
-def test_reasoning_content_and_calls_come_as_they_are_written(model: ServedModel) -> None:
+def test_reasoning_content_and_calls_are_streamed(model: ServedModel) -> None:
     output = f"<think>\nhm</think>\n\nSure.\n{CALL}<eos>"
     chunks = [chunk([token_id]) for token_id in ids(model, output)]
     chunks[-1]["choices"][0]["finish_reason"] = "stop"
@@ -345,7 +345,7 @@ def test_reasoning_content_and_calls_come_as_they_are_written(model: ServedModel
     assert len(entries) > 10
 
 
-def test_a_chunk_may_hold_reasoning_content_and_calls(model: ServedModel) -> None:
+def test_a_chunk_may_have_reasoning_content_and_calls(model: ServedModel) -> None:
     output = f"<think>hm</think>Sure.\n{CALL}\n{CALL}<eos>"
     (said,) = answer(model, CHAT, [chunk(ids(model, output), "stop")], chat_request={"tools": TOOLS})
     (delta,) = deltas([said])
@@ -381,7 +381,7 @@ def test_the_finish_reason_is_that_of_the_complete_answer(
     assert (said.finish_reason, len(said.calls)) == (expected, 1)
 
 
-def test_a_finish_without_ids_gives_what_is_held(model: ServedModel) -> None:
+def test_a_finish_without_ids_releases_held_text(model: ServedModel) -> None:
     chunks = [chunk(ids(model, "a <tool_")), chunk(ids(model, "<tool_call>")), chunk([], "stop")]
     plain = [chunk(ids(model, "text \n")), chunk([], "length")]
     for sent, content in ((chunks, "a <tool_"), (plain, "text \n")):
@@ -389,7 +389,7 @@ def test_a_finish_without_ids_gives_what_is_held(model: ServedModel) -> None:
         assert said.content == content
 
 
-def test_hidden_reasoning_takes_log_probabilities_and_ids_along(model: ServedModel) -> None:
+def test_hidden_reasoning_hides_logprobs_and_ids(model: ServedModel) -> None:
     part = ids(model, "<think>hm</think>Hi")
     client = {"include_reasoning": False, "return_token_ids": True, "logprobs": True}
     (said,) = answer(model, CHAT, [chunk(part, logprobs=logprobs(part))], chat_request=client)
@@ -398,14 +398,14 @@ def test_hidden_reasoning_takes_log_probabilities_and_ids_along(model: ServedMod
     assert (choice["logprobs"], choice["token_ids"]) == (None, None)
 
 
-def test_the_prompt_says_whether_reasoning_is_open(model: ServedModel) -> None:
+def test_the_prompt_may_open_the_reasoning(model: ServedModel) -> None:
     (said,) = answer(
         model, CHAT, [chunk(ids(model, "hm"))], chat_request={}, prompt_token_ids=ids(model, "<eos><think>")
     )
     assert deltas([said])[0]["reasoning"] == "hm"
 
 
-def test_completions_are_text_with_parsers_too(model: ServedModel) -> None:
+def test_completions_are_not_parsed(model: ServedModel) -> None:
     answered = answer(model, COMPLETIONS, [chunk(ids(model, CALL), "stop")])
     assert added_up(answered)[0].content == CALL
 
@@ -413,7 +413,7 @@ def test_completions_are_text_with_parsers_too(model: ServedModel) -> None:
 # --- the same again -------------------------------------------------------------------------------------------
 
 
-def test_the_same_chunk_and_state_give_the_same_answer_ids_included(model: ServedModel) -> None:
+def test_the_same_chunk_and_state_give_the_same_answer(model: ServedModel) -> None:
     local = Local(model)
     token_ids = ids(model, f"{CALL}\n{CALL}")
     request = {"stream": True, "chat_request": {"tools": TOOLS}}
@@ -426,7 +426,7 @@ def test_the_same_chunk_and_state_give_the_same_answer_ids_included(model: Serve
 
 
 @both
-def test_several_chunks_are_answered_as_one_by_one(model: ServedModel, path: str) -> None:
+def test_several_chunks_give_the_same_answer_as_single_ones(model: ServedModel, path: str) -> None:
     output = ids(model, f"<think>hm</think>Sure.\n{CALL}<eos>")
     chunks = [chunk(output[begin : begin + 3]) for begin in range(0, len(output), 3)]
     chunks += [{"request_id": "gen-1", "choices": [], "usage": {}}]

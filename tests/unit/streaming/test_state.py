@@ -80,7 +80,7 @@ def sealed(state: dict[str, Any], content: object) -> dict[str, Any]:
     return {**state, "data": data, "signature": None}
 
 
-def test_a_state_goes_on_where_it_was_made(model: ServedModel) -> None:
+def test_a_state_continues_its_stream(model: ServedModel) -> None:
     for each in (model, keyed(model, KEY)):
         assert go_on(each, begun(each))[0] == 200
 
@@ -99,7 +99,7 @@ def test_a_state_of_another_model_or_endpoint_is_refused(model: ServedModel) -> 
         assert "another model" in message
 
 
-def test_models_differ_where_they_are_served_in_another_way() -> None:
+def test_models_served_differently_have_different_seals() -> None:
     settings = Settings.from_environment({})
     ways = [
         settings,
@@ -139,7 +139,7 @@ def test_a_damaged_state_is_refused(model: ServedModel, change: Any) -> None:
 @pytest.mark.parametrize(
     "state", ["text", 5, [], True, {}, {"version": 1}, {"data": ""}, {"version": "1", "data": ""}]
 )
-def test_what_is_no_state_is_refused(model: ServedModel, state: object) -> None:
+def test_anything_but_a_state_is_refused(model: ServedModel, state: object) -> None:
     status, message = go_on(model, state)
     assert status == 400
     assert "stream_state" in message
@@ -148,7 +148,7 @@ def test_what_is_no_state_is_refused(model: ServedModel, state: object) -> None:
 # --- authentication -------------------------------------------------------------------------------------------
 
 
-def test_a_forged_state_is_refused_where_there_is_a_key(model: ServedModel) -> None:
+def test_a_forged_state_is_refused_if_there_is_a_key(model: ServedModel) -> None:
     secured = keyed(model, KEY)
     state = begun(secured)
     forged = [
@@ -177,7 +177,7 @@ def test_every_bit_of_a_signed_state_counts(model: ServedModel) -> None:
         assert go_on(secured, {**state, "data": changed})[0] == 400
 
 
-def test_keys_can_be_changed_while_generations_are_streamed(model: ServedModel) -> None:
+def test_keys_can_be_rotated_during_streams(model: ServedModel) -> None:
     changed = keyed(model, KEY, OLD)
     assert go_on(changed, begun(keyed(model, OLD)))[0] == 200
     assert go_on(keyed(model, KEY), begun(changed))[0] == 200
@@ -200,7 +200,7 @@ def test_keys_are_read_from_the_settings() -> None:
 
 
 @given(data=st.data())
-def test_a_state_that_is_made_up_is_refused_or_means_something(model: ServedModel, data: st.DataObject) -> None:
+def test_a_made_up_state_is_refused_or_continued(model: ServedModel, data: st.DataObject) -> None:
     """Without a key, a client may send what it likes; it gets an answer or a 400."""
     output = data.draw(
         st.sampled_from(["Hi z", "<think>hm", CALL[:40], f"{CALL}\n{CALL[:50]}", "a <tool_", "\n "])
@@ -218,7 +218,7 @@ def test_a_state_that_is_made_up_is_refused_or_means_something(model: ServedMode
     fields=st.dictionaries(st.sampled_from(ChoiceState.__struct_fields__), json_values),
     output=st.dictionaries(st.sampled_from(OutputState.__struct_fields__), json_values),
 )
-def test_made_up_fields_are_refused_or_mean_something(
+def test_made_up_fields_are_refused_or_continued(
     bytes_vocabulary: Vocabulary, fields: dict[str, Any], output: dict[str, Any]
 ) -> None:
     model = served(bytes_vocabulary)
@@ -253,7 +253,7 @@ def test_the_state_of_a_long_stream_stays_small(model: ServedModel) -> None:
             assert len(json.dumps(state)) < 2048
 
 
-def test_a_long_call_that_is_kept_is_compressed_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_held_call_is_compressed_and_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = parsing("complete")
     state = begun(kept, CALL.replace("Zürich", "Zürich " * 450)[:3600])
     assert len(state["data"]) < 1000
@@ -264,7 +264,7 @@ def test_a_long_call_that_is_kept_is_compressed_and_bounded(monkeypatch: pytest.
     assert "DERENDER_TOOL_CALL_DELTAS" in message
 
 
-def test_the_form_of_the_state_is_that_of_its_version() -> None:
+def test_the_fields_of_states_belong_to_their_version() -> None:
     """Where this fails, the states' fields have changed: add one to `VERSION`, and put the checksum here."""
     forms = [
         msgspec.json.encode(msgspec.json.schema(each), order="sorted")
@@ -273,5 +273,5 @@ def test_the_form_of_the_state_is_that_of_its_version() -> None:
     assert (seal_module.VERSION, zlib.crc32(b"".join(forms))) == (2, 69_138_015)
 
 
-def test_a_seal_has_no_key_unless_there_is_one() -> None:
+def test_a_seal_has_no_keys_by_default() -> None:
     assert StateSeal(model=1, size=2).keys == ()

@@ -114,16 +114,14 @@ def test_ids_and_log_probabilities_end_with_the_token_that_completes_the_stop_st
     assert len(said.logprobs["content" if path == CHAT else "tokens"]) == 3
 
 
-def test_a_stop_string_stops_whatever_the_engine_says(tiny: ServedModel, path: str) -> None:
+def test_a_stop_string_ends_the_output_for_any_finish_reason(tiny: ServedModel, path: str) -> None:
     """It can't know the text, so it goes on."""
     for last in ({"finish_reason": "length"}, {"finish_reason": "stop", "stop_reason": int(WORLD)}):
         said = all_say(tiny, path, SENTENCE, {"stop": ["!"]}, **last)
         assert (said.content, said.finish_reason, said.stop_reason) == ("Hello, world", "stop", "!")
 
 
-def test_a_stop_string_that_the_engine_reports_is_cut_from_what_is_not_sent_yet(
-    tiny: ServedModel, path: str
-) -> None:
+def test_a_reported_stop_string_is_cut_from_text_not_sent_yet(tiny: ServedModel, path: str) -> None:
     chunks = streamed(tiny, path, [SENTENCE[:3], SENTENCE[3:]], {}, stop_reason="! wor")
     said = added_up(chunks)[0]
     assert (said.content, said.stop_reason) == ("Hello, world", "! wor")
@@ -131,14 +129,12 @@ def test_a_stop_string_that_the_engine_reports_is_cut_from_what_is_not_sent_yet(
     assert (said.content, said.stop_reason) == ("", "Hello")
 
 
-def test_text_that_may_become_a_stop_string_is_held_and_given_when_it_does_not(
-    tiny: ServedModel, path: str
-) -> None:
+def test_text_that_may_become_a_stop_string_is_held(tiny: ServedModel, path: str) -> None:
     chunks = streamed(tiny, path, [[HELLO], [COMMA], [WORLD], [BANG]], {"stop": [", world?"]})
     assert [_text(each) for each in chunks] == ["Hello", "", "", ", world!"]
 
 
-def test_a_character_that_completes_a_stop_string(tiny: ServedModel, path: str) -> None:
+def test_a_character_of_several_tokens_may_complete_a_stop_string(tiny: ServedModel, path: str) -> None:
     said = all_say(tiny, path, [HELLO, B.FIRST_2_OF_GRIN, B.LAST_2_OF_GRIN, BANG], {"stop": ["😀"]})
     assert (said.content, said.stop_reason, len(said.token_ids)) == ("Hello", "😀", 3)
 
@@ -181,7 +177,7 @@ def test_a_character_that_completes_a_stop_string(tiny: ServedModel, path: str) 
         ),
     ],
 )
-def test_a_stop_token_is_left_out_however_it_comes(
+def test_a_stop_token_is_left_out_in_any_split(
     tiny: ServedModel,
     path: str,
     last: int,
@@ -201,7 +197,7 @@ def test_a_stop_token_in_the_middle_is_text(tiny: ServedModel, path: str) -> Non
     assert said.content == " worldHello world!"
 
 
-def test_stop_strings_and_stop_tokens_together(tiny: ServedModel, path: str) -> None:
+def test_stop_strings_and_stop_tokens_combine(tiny: ServedModel, path: str) -> None:
     client = {"stop_token_ids": [int(BANG)], "stop": ["ld!"]}
     assert all_say(tiny, path, [HELLO, WORLD, BANG], client).content == "Hello world"
     said = all_say(tiny, path, [WORLD, BANG, HELLO], client)
@@ -234,7 +230,7 @@ def model() -> ServedModel:
         ),
     ],
 )
-def test_stop_strings_are_found_in_the_output_as_it_was_written(
+def test_stop_strings_are_found_in_markup(
     model: ServedModel, output: str, stop: str, content: str, reasoning: str, calls: list[tuple[str, str]]
 ) -> None:
     token_ids = ids(model, output)
@@ -254,7 +250,7 @@ def test_stop_strings_are_found_in_the_output_as_it_was_written(
         pytest.param(CALL, {}, "stop", "tool_calls", id="complete"),
     ],
 )
-def test_a_call_that_is_cut_is_no_reason_to_call(
+def test_a_cut_call_does_not_finish_with_tool_calls(
     model: ServedModel, output: str, client: dict[str, Any], finish: str, expected: str
 ) -> None:
     """Of its arguments some have been sent already."""
@@ -263,7 +259,7 @@ def test_a_call_that_is_cut_is_no_reason_to_call(
     assert ([call[1] for call in said.calls], said.finish_reason) == (["get_weather"], expected)
 
 
-def test_what_a_parser_holds_is_given_when_a_stop_string_ends_the_text(model: ServedModel) -> None:
+def test_a_stop_string_releases_what_a_parser_holds(model: ServedModel) -> None:
     chunks = [chunk(ids(model, "a <tool END")), chunk(ids(model, "more"))]
     first, second = one_by_one(Local(model).post, CHAT, {"chat_request": {"stop": " END"}}, chunks)
     assert _text(first) == "a <tool"
@@ -278,7 +274,7 @@ def library_model(compiled: Any) -> ServedModel:
     return served(vocabulary)
 
 
-def test_stop_strings_with_the_librarys_decoder(library_model: ServedModel, path: str, compiled: Any) -> None:
+def test_stop_strings_are_found_with_the_library(library_model: ServedModel, path: str, compiled: Any) -> None:
     token_ids = compiled("word-piece")[1].encode("hello world hello", add_special_tokens=False).ids
     said = all_say(library_model, path, token_ids, {"stop": ["o w"]})
     assert (said.content, said.stop_reason) == ("hell", "o w")

@@ -9,7 +9,7 @@ import pytest
 from derender.decoding.detokenizer import DetokenizerState
 from derender.decoding.pieces import cut_pieces, piece_text, read_pieces
 
-from .parsing.support import encode, marked_vocabulary
+from ..parsing.support import encode, marked_vocabulary
 
 if TYPE_CHECKING:
     from derender.decoding.pieces import Piece

@@ -38,7 +38,7 @@ def events(client: Client, path: str, body: dict[str, Any]) -> list[tuple[str, A
 
 
 @both
-def test_a_generation_in_one_call(client: Client, path: str) -> None:
+def test_a_complete_generation_ends_with_done(client: Client, path: str) -> None:
     sent = {"generate_chunks": [chunk([HELLO]), chunk([WORLD], "stop")]}
     *chunks, done = events(client, path, sent)
     assert done == ("", "[DONE]")
@@ -49,7 +49,7 @@ def test_a_generation_in_one_call(client: Client, path: str) -> None:
 
 
 @both
-def test_what_is_not_finished_ends_with_its_state(client: Client, path: str) -> None:
+def test_an_incomplete_generation_ends_with_its_state(client: Client, path: str) -> None:
     first, (kind, state) = events(client, path, {"generate_chunks": [chunk([HELLO])]})
     assert first[0] == ""
     assert kind == "event: stream_state"
@@ -58,7 +58,7 @@ def test_what_is_not_finished_ends_with_its_state(client: Client, path: str) -> 
 
 
 @both
-def test_a_generation_is_finished_when_all_its_choices_are(client: Client, path: str) -> None:
+def test_a_generation_is_complete_once_all_choices_have_finished(client: Client, path: str) -> None:
     asked = {ASKED[path]: {"n": 2}}
     *_, (kind, state) = events(client, path, {"generate_chunks": [chunk([HELLO], "stop")], **asked})
     assert kind == "event: stream_state"
@@ -68,7 +68,7 @@ def test_a_generation_is_finished_when_all_its_choices_are(client: Client, path:
 
 
 @both
-def test_only_several_chunks_can_be_events(client: Client, path: str) -> None:
+def test_a_single_chunk_is_answered_as_json(client: Client, path: str) -> None:
     body = {"stream": True, "generate_chunk": chunk([HELLO])}
     answer = client.send(path, json.dumps(body).encode(), headers=ACCEPT)
     assert answer.headers["content-type"] == "application/json"
@@ -76,14 +76,14 @@ def test_only_several_chunks_can_be_events(client: Client, path: str) -> None:
 
 
 @both
-def test_a_mistake_is_an_error_as_ever(client: Client, path: str) -> None:
+def test_an_error_is_answered_as_json(client: Client, path: str) -> None:
     answer = client.send(path, b'{"stream": true, "generate_chunks": []}', headers=ACCEPT)
     assert answer.status == 400
     assert answer.error["param"] == "generate_chunks"
 
 
 @both
-def test_a_generation_whose_usage_is_asked_for_ends_with_it(client: Client, path: str) -> None:
+def test_a_generation_is_complete_once_requested_usage_has_come(client: Client, path: str) -> None:
     asked = {ASKED[path]: {"stream_options": {"include_usage": True}}}
     usage = {"request_id": "gen-1", "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}
     early = {**chunk([HELLO]), "usage": {"prompt_tokens": 1, "completion_tokens": 1}}

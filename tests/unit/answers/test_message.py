@@ -131,11 +131,13 @@ def message(answer: tuple[int, Any]) -> tuple[Any, Any, list[tuple[str, str]], s
         ),
     ],
 )
-def test_a_message(ask: Ask, output: str, client: dict[str, Any], expected: tuple[Any, ...]) -> None:
+def test_an_output_becomes_a_message(
+    ask: Ask, output: str, client: dict[str, Any], expected: tuple[Any, ...]
+) -> None:
     assert message(ask(output, **client)) == expected
 
 
-def test_a_call_that_came_before_the_cut_keeps_the_engines_reason(ask: Ask) -> None:
+def test_a_call_before_the_cut_keeps_the_engines_reason(ask: Ask) -> None:
     assert message(ask(f"{CALL}\n<tool_call>\n{{", finish="length", tools=TOOLS)) == (
         None,
         None,
@@ -144,7 +146,7 @@ def test_a_call_that_came_before_the_cut_keeps_the_engines_reason(ask: Ask) -> N
     )
 
 
-def test_no_call_no_tool_calls(ask: Ask) -> None:
+def test_a_message_without_calls_has_no_tool_calls(ask: Ask) -> None:
     status, body = ask("Hello", tools=TOOLS)
     assert status == 200
     assert "tool_calls" not in body["choices"][0]["message"]
@@ -163,7 +165,7 @@ def test_no_call_no_tool_calls(ask: Ask) -> None:
         ("<think>\nhm\n</think>\n\nHi", MAY_THINK, {"include_reasoning": False}, "Hi", None),
     ],
 )
-def test_reasoning(
+def test_reasoning_is_split_from_content(
     ask: Ask,
     output: str,
     prompt: str | None,
@@ -174,7 +176,7 @@ def test_reasoning(
     assert message(ask(output, prompt=prompt, **client))[:2] == (content, reasoning)
 
 
-def test_hidden_reasoning_hides_what_would_give_it_away(ask: Ask) -> None:
+def test_hidden_reasoning_hides_token_ids(ask: Ask) -> None:
     for shown in (True, False):
         status, body = ask(
             "<think>\nhm\n</think>\n\nHi", prompt=MAY_THINK, include_reasoning=shown, return_token_ids=True
@@ -183,7 +185,7 @@ def test_hidden_reasoning_hides_what_would_give_it_away(ask: Ask) -> None:
         assert (body["choices"][0]["token_ids"] is not None) == shown
 
 
-def test_ids_of_calls_are_the_same_again_and_differ_within_an_answer(ask: Ask) -> None:
+def test_ids_of_calls_are_unique_and_repeatable(ask: Ask) -> None:
     def ids(request_id: str) -> list[str]:
         _, body = ask(f"{CALL}\n{CALL}", CALL, tools=TOOLS, request_id=request_id)
         return [call["id"] for choice in body["choices"] for call in choice["message"]["tool_calls"]]
@@ -212,12 +214,12 @@ def test_a_stop_string_ends_the_text_before_it_is_parsed(ask: Ask) -> None:
         },
     ],
 )
-def test_a_choice_that_the_tools_do_not_allow_is_refused(ask: Ask, client: dict[str, Any]) -> None:
+def test_a_tool_choice_that_the_tools_do_not_allow_is_refused(ask: Ask, client: dict[str, Any]) -> None:
     status, body = ask("Hi", **client)
     assert (status, body["error"]["param"]) == (400, "chat_request.tool_choice")
 
 
-def test_the_clients_request_is_needed(deploy: Deploy) -> None:
+def test_a_parser_requires_the_client_request(deploy: Deploy) -> None:
     endpoint = deploy("qwen3", {"DERENDER_TOOL_CALL_PARSER": "hermes", "DERENDER_REASONING_PARSER": "none"})
     choice = {"index": 0, "token_ids": [9707], "finish_reason": "stop"}
     status, body = endpoint.exchange(CHAT, {"generate_response": {"request_id": "r", "choices": [choice]}})

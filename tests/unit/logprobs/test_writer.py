@@ -1,0 +1,89 @@
+"""What `bytes` contains, and prompt logprobs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.support.api_client import generated
+from tests.support.models import served
+from tests.support.vocabularies import B
+
+from .entry_requests import (
+    HELLO,
+    INFINITY,
+    WORLD,
+    by_id,
+    chat,
+    entries,
+)
+
+if TYPE_CHECKING:
+    from derender.vocabulary import Vocabulary
+    from tests.support.api_client import Client
+
+    from ..conftest import Serve
+
+
+def test_peer_bytes_are_those_of_the_string(serve: Serve, bytes_vocabulary: Vocabulary) -> None:
+    client = serve(served(bytes_vocabulary, logprob_bytes="peer"))
+    token_ids = [HELLO, 0xE2, 0x88, 0x9E, int(B.E_ACUTE), 0xE2]
+    got = chat(client, entries(by_id, [[n, n] for n in token_ids]), token_ids)
+    expected = [list(b"Hello"), [], [], INFINITY, list("é".encode()), []]
+    assert [entry["bytes"] for entry in got] == expected
+    assert [entry["top_logprobs"][0]["bytes"] for entry in got] == expected
+
+
+def test_peer_bytes_of_a_given_token_are_passed_on(serve: Serve, bytes_vocabulary: Vocabulary) -> None:
+    client = serve(served(bytes_vocabulary, logprob_bytes="peer"))
+    assert chat(client, [{"token": "x", "logprob": -0.5, "bytes": [1, 2]}])[0]["bytes"] == [1, 2]
+
+
+PROMPT: Final = [
+    None,
+    {
+        str(HELLO): {"logprob": -1.0, "rank": 1, "decoded_token": None},
+        "33": {"logprob": -2.0, "rank": 2, "decoded_token": "as sent"},
+        str(WORLD): {"logprob": -3.0, "rank": 3},
+        "0": {"logprob": -4.0, "rank": None, "decoded_token": None, "extra": [1, {"a": None}]},
+    },
+    {},
+]
+FILLED: Final = [
+    None,
+    {
+        str(HELLO): {"logprob": -1.0, "rank": 1, "decoded_token": "Hello"},
+        "33": {"logprob": -2.0, "rank": 2, "decoded_token": "as sent"},
+        str(WORLD): {"logprob": -3.0, "rank": 3},
+        "0": {"logprob": -4.0, "rank": None, "decoded_token": "\x00", "extra": [1, {"a": None}]},
+    },
+    {},
+]
+
+
+def test_null_decoded_tokens_of_the_prompt_are_filled_in(client: Client) -> None:
+    response = {**generated([HELLO]), "prompt_logprobs": PROMPT}
+    assert client.chat({"generate_response": response}).json["prompt_logprobs"] == FILLED
+    answer = client.completions({"generate_responses": [response, generated([HELLO])]})
+    assert [choice["prompt_logprobs"] for choice in answer.json["choices"]] == [FILLED, None]
+
+
+@pytest.mark.parametrize("value", [None, [], [None], [{}], [{"1": {}}], [None, {"1": {"logprob": -1}}]])
+def test_prompt_logprobs_without_null_tokens_are_passed_on(client: Client, value: list[Any] | None) -> None:
+    response = {**generated([HELLO]), "prompt_logprobs": value}
+    answer = client.chat({"generate_response": response})
+    assert answer.status == 200
+    assert answer.json["prompt_logprobs"] == value
+
+
+def test_logprobs_are_json_for_tokens_of_any_bytes(client: Client) -> None:
+    """Each byte's token, a quote and a backslash and control characters among them."""
+    token_ids = list(range(64))
+    for start in range(0, 256, 64):
+        ids = [start + n for n in token_ids]
+        content = entries(by_id, [[n, n] for n in ids])
+        body = {"generate_response": generated(ids, logprobs={"content": content})}
+        answer = json.loads(client.chat(body).body)
+        assert [entry["bytes"] for entry in answer["choices"][0]["logprobs"]["content"]] == [[n] for n in ids]
