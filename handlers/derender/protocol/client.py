@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, ConfigDict, Field, NonNegativeInt, StringConstraints, model_validator
@@ -71,9 +72,9 @@ class ClientRequest(WireModel):
     return_token_ids: bool = Field(default=False, description="Return `token_ids` and `prompt_token_ids`.")
 
     @property
+    @abstractmethod
     def candidates(self) -> int | None:
         """Maximum number of candidates to keep at each position; None for all."""
-        return None
 
     @property
     def choice_count(self) -> int:

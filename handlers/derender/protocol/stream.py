@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, NonNegativeInt, model_validator
 from pydantic_core import PydanticCustomError
 
 from .base import TokenCount, WireModel
-from .client import ChatRequest, ClientRequest, CompletionRequest
+from .client import ChatRequest, CompletionRequest
 from .generate import GenerateChunk
 from .openai.chat import ChatCompletionChunk
 from .openai.completions import TextCompletionChunk
@@ -70,11 +70,6 @@ class StreamRequest(WireModel):
         description="Ids of the prompt or the last few of them. Decoding continues the prompt. They are read "
         "with the first chunk; later requests may repeat them.",
     )
-
-    @property
-    def client(self) -> ClientRequest | None:
-        """The client's request."""
-        return None
 
     @property
     def chunks(self) -> list[GenerateChunk]:

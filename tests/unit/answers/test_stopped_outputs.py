@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from derender.answers.choices import stop_rule
-from derender.protocol.client import ClientRequest
 from tests.support.api_client import generated
-from tests.support.vocabularies import B, manifest
+from tests.support.vocabularies import B
 
 if TYPE_CHECKING:
     from tests.support.api_client import Client
 
 
 EOS, OTHER, PAD, HELLO = int(B.EOS), int(B.OTHER_EOS), int(B.PAD), int(B.HELLO)
-ABOUT: Final = manifest(eos_token_id=EOS, stop_token_ids=(EOS, OTHER), special_token_ids=(EOS, OTHER, PAD))
-RULE: Final = stop_rule(ClientRequest(), ABOUT, reported=True)
 HELLO_WORLD: Final = [HELLO, int(B.COMMA), int(B.WORLD), int(B.BANG)]
 """Decodes to "Hello, world!"."""
 

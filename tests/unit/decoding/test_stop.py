@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from derender.answers.choices import stop_rule
 from derender.decoding.stop import StopRule, cut_stop_string
-from derender.protocol.client import ClientRequest
+from derender.protocol.client import CompletionRequest
 from tests.support.vocabularies import B, manifest
 
 EOS, OTHER, PAD, HELLO = int(B.EOS), int(B.OTHER_EOS), int(B.PAD), int(B.HELLO)
 ABOUT: Final = manifest(eos_token_id=EOS, stop_token_ids=(EOS, OTHER), special_token_ids=(EOS, OTHER, PAD))
-RULE: Final = stop_rule(ClientRequest(), ABOUT, reported=True)
+RULE: Final = stop_rule(CompletionRequest(), ABOUT, reported=True)
 HELLO_WORLD: Final = [HELLO, int(B.COMMA), int(B.WORLD), int(B.BANG)]
 """Decodes to "Hello, world!"."""
 
@@ -67,7 +67,7 @@ def test_the_stop_token_is_dropped(
     include: bool,
 ) -> None:
     asked = {name: list(value) if name == "stop_token_ids" else value for name, value in asked.items()}
-    client = ClientRequest(include_stop_str_in_output=include, **asked)
+    client = CompletionRequest(include_stop_str_in_output=include, **asked)
     rule = stop_rule(client, ABOUT, reported=True)
     token_ids, found = rule.drop_stop_token([65, 66, last], finish, reason)
     assert list(token_ids) == ([65, 66] if dropped and not include else [65, 66, last])
@@ -85,7 +85,7 @@ def test_without_ids_there_is_no_stop_token() -> None:
 
 def test_a_model_without_eos_has_no_stop_token() -> None:
     about = manifest(eos_token_id=None, stop_token_ids=())
-    rule = stop_rule(ClientRequest(), about, reported=True)
+    rule = stop_rule(CompletionRequest(), about, reported=True)
     assert rule.drop_stop_token([EOS], "stop", None) == ([EOS], None)
 
 

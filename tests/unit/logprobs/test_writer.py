@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.api_client import generated
 from tests.support.models import served
-from tests.support.vocabularies import B
+from tests.support.vocabularies import B, S
 
 from .entry_requests import (
     HELLO,
@@ -68,6 +68,17 @@ def test_null_decoded_tokens_of_the_prompt_are_filled_in(client: Client) -> None
     assert client.chat({"generate_response": response}).json["prompt_logprobs"] == FILLED
     answer = client.completions({"generate_responses": [response, generated([HELLO])]})
     assert [choice["prompt_logprobs"] for choice in answer.json["choices"]] == [FILLED, None]
+
+
+def test_a_byte_token_that_is_not_utf_8_is_a_replacement_character(
+    serve: Serve, spacing_vocabulary: Vocabulary
+) -> None:
+    prompt = [{str(S.BYTE + 0xE4): {"logprob": -1.0, "decoded_token": None}}]
+    response = {**generated([int(S.HELLO)]), "prompt_logprobs": prompt}
+    answer = serve(served(spacing_vocabulary)).chat({"generate_response": response})
+    assert answer.json["prompt_logprobs"] == [
+        {str(S.BYTE + 0xE4): {"logprob": -1.0, "decoded_token": "\ufffd"}}
+    ]
 
 
 @pytest.mark.parametrize("value", [None, [], [None], [{}], [{"1": {}}], [None, {"1": {"logprob": -1}}]])

@@ -214,6 +214,22 @@ def test_a_made_up_state_is_refused_or_continued(model: ServedModel, data: st.Da
         assert Local(model).post(CHAT, {**REQUEST, **last})[0] == 200
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda choice: choice.pop("parsing"), id="no parser's state"),
+        pytest.param(lambda choice: choice["output"].update(held_token=10**6), id="an unknown id"),
+        pytest.param(lambda choice: choice["output"].update(held=[1]), id="an id that is not a marker"),
+    ],
+)
+def test_a_state_that_does_not_fit_the_model_is_refused(model: ServedModel, change: Any) -> None:
+    state = begun(model)
+    content = content_of(state)
+    change(content[-1][0][1])
+    status, message = go_on(model, sealed(state, content))
+    assert (status, message) == (400, "stream_state is damaged; send it back unchanged")
+
+
 @given(
     fields=st.dictionaries(st.sampled_from(ChoiceState.__struct_fields__), json_values),
     output=st.dictionaries(st.sampled_from(OutputState.__struct_fields__), json_values),
