@@ -53,6 +53,12 @@ from .support import (
         ),
         (
             "xml-inline",
+            {"tag_pattern": r"<(?P<key>\w+)>(?P<value>.*?)</\w+>", "value_parser": {"name": "json"}},
+            "<a>1</a><a>[2]</a>",
+            '{"a": [2]}',
+        ),
+        (
+            "xml-inline",
             {"tag_pattern": r"<(?P<key>\w+)>(?P<value>.*?)</\w+>", "merge_duplicates": True},
             "<a>1</a><a>2</a><a>3</a>",
             '{"a": ["1", "2", "3"]}',
