@@ -34,7 +34,7 @@ check: lint ## Lint and run the unit tests: the inner loop
 test: lint ## Lint and run all tests but the long ones
 	$(PYTEST)
 
-test-long: setup ## Run the long tests, and the properties with 100,000 examples
+test-long: setup ## Run the long tests, and each property with 100,000 examples
 	$(PYTEST) -m long
 	EXAMPLES=100000 $(PYTEST) tests/properties
 

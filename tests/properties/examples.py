@@ -1,7 +1,7 @@
-"""How many examples the properties are tried with.
+"""The number of examples that the properties are tried with.
 
-pytest tests/properties                  # some, the same each time
-EXAMPLES=2000 pytest tests/properties    # as many of each, new ones each time
+pytest tests/properties                    # a few for each family, the same each time
+EXAMPLES=100000 pytest tests/properties    # so many for each property, over all families, new ones each time
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from typing import Final
 
 from hypothesis import HealthCheck, settings
 
+from .outputs import FAMILIES
+
 __all__ = ["tried"]
 
 _MANY: Final = int(os.environ.get("EXAMPLES", "0"))
 
 
 def tried(examples: int) -> settings:
-    """Settings of a property that is tried with some examples."""
+    """Return the settings of a property that is tried with some examples for each family."""
     return settings(
         deadline=None,
-        max_examples=_MANY or examples,
+        max_examples=_MANY // len(FAMILIES) or examples,
         derandomize=not _MANY,
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
