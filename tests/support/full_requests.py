@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.support.api_client import CHAT, COMPLETIONS
-from tests.support.json_mutations import replaced
-from tests.support.vocabularies import B
+from .api_client import CHAT, COMPLETIONS
+from .json_mutations import replaced
+from .vocabularies import B
 
 if TYPE_CHECKING:
-    from tests.support.api_client import Client
-    from tests.support.json_mutations import Place
+    from .api_client import Client
+    from .json_mutations import Place
 
 __all__ = ["ASKED", "CHOICE", "ENTRY", "FULL", "GENERATED", "PATHS", "bad_request", "both", "splice", "within"]
 

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.api_client import CHAT, generated
-from tests.support.full_requests import (
-    FULL,
-    both,
-)
+from tests.support.full_requests import FULL, both
 from tests.support.vocabularies import B
 
 if TYPE_CHECKING:

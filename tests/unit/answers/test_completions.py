@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.api_client import COMPLETIONS, generated
-from tests.support.full_requests import (
-    FULL,
-    bad_request,
-)
+from tests.support.full_requests import FULL, bad_request
 from tests.support.vocabularies import B
 
 if TYPE_CHECKING:

@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 
 from derender.decoding.detokenizer import DetokenizerState, detokenize, start
 from tests.support.decoding_oracle import REPLACEMENT, split
-from tests.support.small_tokenizers import (
-    id_of,
-    word_piece_tokenizer,
-)
+from tests.support.small_tokenizers import id_of, word_piece_tokenizer
 from tests.support.vocabularies import B, S, library
 
 from .texts import bytes_ids, cuts, deltas, text_of, words

@@ -14,11 +14,7 @@ from derender.vocabulary import TokenizersError, dump
 from tests.support.api_client import generated
 from tests.support.decoding_oracle import split
 from tests.support.models import served
-from tests.support.small_tokenizers import (
-    metaspace_tokenizer,
-    unruled_byte_tokenizer,
-    word_piece_tokenizer,
-)
+from tests.support.small_tokenizers import metaspace_tokenizer, unruled_byte_tokenizer, word_piece_tokenizer
 from tests.support.vocabularies import library, loaded, manifest
 
 from .texts import cuts, deltas, text_of

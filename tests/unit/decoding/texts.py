@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import strategies as st
 
 from derender.decoding.detokenizer import detokenize, start
-from tests.support.small_tokenizers import (
-    WORDS,
-)
+from tests.support.small_tokenizers import WORDS
 from tests.support.vocabularies import B, S
 
 if TYPE_CHECKING:

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.support.api_client import CHAT
-from tests.support.full_requests import (
-    FULL,
-    PATHS,
-    both,
-)
+from tests.support.full_requests import FULL, PATHS, both
 
 if TYPE_CHECKING:
     from tests.support.api_client import Client, EventKind

@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 
 from derender.answers import chat as chat_module
 from tests.support.api_client import CHAT, generated
-from tests.support.full_requests import (
-    FULL,
-    PATHS,
-)
+from tests.support.full_requests import FULL, PATHS
 from tests.support.json_mutations import mutated
 from tests.support.vocabularies import B
 

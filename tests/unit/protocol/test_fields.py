@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.support.api_client import CHAT, COMPLETIONS
-from tests.support.full_requests import (
-    ASKED,
-    CHOICE,
-    ENTRY,
-    FULL,
-    GENERATED,
-    PATHS,
-    bad_request,
-    both,
-    within,
-)
+from tests.support.full_requests import ASKED, CHOICE, ENTRY, FULL, GENERATED, PATHS, bad_request, both, within
 from tests.support.json_mutations import at, deleted, places, replaced
 
 if TYPE_CHECKING:

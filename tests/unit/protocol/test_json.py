@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.support.full_requests import (
-    ASKED,
-    CHOICE,
-    ENTRY,
-    FULL,
-    GENERATED,
-    both,
-    splice,
-    within,
-)
+from tests.support.full_requests import ASKED, CHOICE, ENTRY, FULL, GENERATED, both, splice, within
 from tests.support.json_mutations import places
 
 if TYPE_CHECKING:

@@ -8,15 +8,7 @@ import pytest
 
 from derender.protocol import limits as limits_module
 from tests.support.api_client import CHAT, COMPLETIONS, generated
-from tests.support.full_requests import (
-    ASKED,
-    CHOICE,
-    ENTRY,
-    FULL,
-    bad_request,
-    both,
-    within,
-)
+from tests.support.full_requests import ASKED, CHOICE, ENTRY, FULL, bad_request, both, within
 from tests.support.vocabularies import B
 
 if TYPE_CHECKING:
