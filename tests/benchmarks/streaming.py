@@ -1,4 +1,4 @@
-"""Measures streams over loopback HTTP: a chunk after any history, and whole generations in three ways."""
+"""Measure streams over loopback HTTP: a chunk after any history, and complete generations in three ways."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RELAY: Final = f"{CHAT}/relay"
 HISTORIES: Final = (64, 2_048, 16_384)
 GENERATION: Final = 2_048
 PER_CALL: Final = 16
-"""Chunks of a call that sends several."""
+"""Number of chunks in a request that sends several."""
 CLIENT: Final = {"messages": [{"role": "user", "content": "Write it."}], "tools": TOOLS}
 
 
@@ -58,7 +58,7 @@ def generate_server(token_ids: list[int]) -> HttpServer:
 
 @contextlib.contextmanager
 def serving(upstream: int | None = None) -> Iterator[tuple[int, int]]:
-    """`derender serve` with the bundled vocabulary and its parsers, and a generate server.
+    """Run `derender serve` with the bundled vocabulary and its parsers.
 
     Args:
         upstream: The generate server's port.
@@ -88,13 +88,13 @@ def serving(upstream: int | None = None) -> Iterator[tuple[int, int]]:
 
 
 class Connection:
-    """A connection to the server that is kept."""
+    """A persistent connection to the server."""
 
     def __init__(self, port: int) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port)
 
     def post(self, path: str, body: bytes) -> bytes:
-        """Send JSON; the answer's body."""
+        """Send JSON and return the body of the answer."""
         self._connection.request("POST", path, body, {"content-type": "application/json"})
         response = self._connection.getresponse()
         content = response.read()
@@ -103,7 +103,7 @@ class Connection:
         return content
 
     def get(self, path: str) -> bytes:
-        """The answer's body."""
+        """Return the body of the answer."""
         self._connection.request("GET", path)
         return self._connection.getresponse().read()
 
@@ -119,7 +119,7 @@ def _body(state: object, *, chunks: list[dict[str, Any]]) -> bytes:
 
 
 def outputs(definition: Tokenizer) -> dict[str, list[int]]:
-    """Ids of a long answer, and of a long call."""
+    """Return the ids of a long answer and of a long call."""
     longest = HISTORIES[-1] + 8
     call = '<tool_call>\n{"name": "write_file", "arguments": {"path": "a.py", "content": "'
     texts = {"an answer": WORDS * longest, "a call": call + CODE * longest}
@@ -130,7 +130,7 @@ def outputs(definition: Tokenizer) -> dict[str, list[int]]:
 
 
 def rows(rounds: int, tokenizer: Path) -> list[Row]:
-    """All figures.
+    """Measure all figures.
 
     Args:
         rounds: How often each is measured.
@@ -145,7 +145,7 @@ def rows(rounds: int, tokenizer: Path) -> list[Row]:
 
 
 def _chunk_rows(connection: Connection, name: str, token_ids: list[int], rounds: int) -> list[Row]:
-    """One chunk of one token after each history, in turns, beside an answer that costs nothing."""
+    """Measure a chunk of one token after each history, in turns, beside a health check."""
     bodies: dict[int, bytes] = {}
     sizes: dict[int, int] = {}
     state = None
@@ -191,7 +191,7 @@ def _chunk_rows(connection: Connection, name: str, token_ids: list[int], rounds:
 
 
 def _total_rows(connection: Connection, token_ids: list[int], rounds: int) -> list[Row]:
-    """A whole generation, one id a chunk: a call for each chunk, calls of several, the relay."""
+    """Measure a generation with one id per chunk: one chunk per request, several, and the relay."""
 
     def calls(size: int) -> None:
         state = None

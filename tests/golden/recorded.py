@@ -1,4 +1,4 @@
-"""The recorded answers, and what they were recorded with."""
+"""The recorded answers, and the tokenizers and parsers that they were recorded with."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ TOKENIZERS: Final = {
     "qwen3-hermes": "qwen3",
     "qwen3-plain": "qwen3",
 }
-"""File → tokenizer."""
+"""Tokenizer of each file."""
 PARSERS: Final = {"gptoss-harmony": ("openai", "openai_gptoss"), "qwen3-hermes": ("hermes", "qwen3")}
-"""file: parsers that the peer ran with. They are of chat only: completions are plain text with them too."""
+"""Tool-call and reasoning parser of each file. They affect chat only."""
 
 
 class Serve(Protocol):
@@ -74,7 +74,7 @@ class Stream:
     name: str
     path: str
     steps: list[dict[str, Any]]
-    """Each a `request` without state, a `status`, and a `response`: the chunk."""
+    """Objects with a `request` without state, a `status`, and the chunk as `response`."""
 
     @property
     def id(self) -> str:
@@ -82,7 +82,7 @@ class Stream:
 
     @property
     def request(self) -> dict[str, Any]:
-        """What all requests have in common."""
+        """The fields that all requests share."""
         return without(self.steps[0]["request"], "generate_chunk", "stream")
 
     @property
@@ -99,7 +99,7 @@ def records(file: str) -> list[dict[str, Any]]:
 
 
 def single_calls() -> list[Case]:
-    """All recorded single calls."""
+    """Return all recorded single calls."""
     names = ("name", "path", "request", "status", "response")
     return [
         Case(file, *(record[name] for name in names))
@@ -110,7 +110,7 @@ def single_calls() -> list[Case]:
 
 
 def streams() -> list[Stream]:
-    """All recorded streams."""
+    """Return all recorded streams."""
     return [
         Stream(file, record["name"], record["path"], record["steps"])
         for file in RECORDED
@@ -120,12 +120,12 @@ def streams() -> list[Stream]:
 
 
 def without(value: dict[str, Any], *names: str) -> dict[str, Any]:
-    """An object without some of its fields."""
+    """Return an object without some of its fields."""
     return {name: item for name, item in value.items() if name not in names}
 
 
 def without_bytes(value: Any) -> Any:
-    """JSON without the bytes in log probabilities."""
+    """Return JSON without the bytes in logprobs."""
     if isinstance(value, dict):
         return {name: without_bytes(item) for name, item in value.items() if name != "bytes"}
     return [without_bytes(item) for item in value] if isinstance(value, list) else value

@@ -1,6 +1,6 @@
-"""Complete generations answer as the peer did: each recorded single call, through the Lambda handler.
+"""Complete generations get the peer's answers: each recorded single call, through the Lambda handler.
 
-The only differences allowed are `created`, the words of an error, and the peer's own defects, each a rule here.
+Only `created`, the message of an error, and the peer's defects may differ. Each defect is a rule here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tests.conftest import TokenizerFolder
 
 BYTE_LEVEL: Final = ("deepseek_v3", "gptoss", "llama3_1", "qwen3")
-"""Tokenizers that write bytes as characters; the others write spaces as U+2581 and bytes as <0x41>."""
+"""Tokenizers that write bytes as characters. The others write spaces as U+2581 and bytes as <0x41>."""
 
 
 SPECIAL: Final = re.compile("<\uff5c[^\uff5c]*\uff5c>")
@@ -45,7 +45,7 @@ SPECIAL: Final = re.compile("<\uff5c[^\uff5c]*\uff5c>")
 
 
 def _choices(case: Case) -> list[dict[str, Any]]:
-    """The choices sent, of all responses."""
+    """Return the choices of all responses in the request."""
     responses = case.request.get("generate_responses") or [case.request["generate_response"]]
     return [choice for response in responses for choice in response.get("choices", ())]
 
@@ -64,7 +64,7 @@ def test_all_recorded_calls_are_tested() -> None:
 
 
 def _unknown_id_is_refused(case: Case, status: int, body: Any) -> None:
-    """An id outside the vocabulary means a wrong tokenizer. The peer answers with an empty text."""
+    """Check the refusal of an id outside the vocabulary. The peer answers with an empty text."""
     (choice,) = case.request["generate_response"]["choices"]
     (token_id,) = choice["token_ids"]
     assert status == 400
@@ -74,7 +74,7 @@ def _unknown_id_is_refused(case: Case, status: int, body: Any) -> None:
 
 
 DEFECTS: Final = {"err-out-of-vocab": _unknown_id_is_refused}
-"""Name of a case → what is right where the peer is wrong."""
+"""Check of each case in which the peer is wrong, by name."""
 
 
 def test_each_defect_is_recorded_with_each_tokenizer() -> None:
@@ -101,15 +101,15 @@ def test_answers_are_the_peers(case: Case, mode: Mode, serve: Serve) -> None:
     if case.file == "qwen3-hermes" and case.path == CHAT:
         theirs = _as_answer(theirs)
     if mode == "exact":
-        # The peer gives the bytes of the string, [] for a part of a character.
+        # The peer returns the bytes of the string, which are empty inside a character.
         ours, theirs = without_bytes(ours), without_bytes(theirs)
     assert ours == theirs
-    # As JSON too: Python holds 1, 1.0 and true to be equal.
+    # Compare JSON as well: in Python 1, 1.0 and True are equal.
     assert json.dumps(ours, sort_keys=True) == json.dumps(theirs, sort_keys=True)
 
 
 def _as_answer(response: dict[str, Any]) -> dict[str, Any]:
-    """What the peer took for reasoning, though neither the prompt nor the output opened any."""
+    """Move to the content what the peer took for reasoning, although nothing opened it."""
     choices = []
     for choice in response["choices"]:
         message = choice["message"]
@@ -144,7 +144,7 @@ def _definition(folder: Path) -> Tokenizer:
 
 
 def _own_bytes(definition: Tokenizer, name: str, token_id: int) -> bytes:
-    """The bytes a token stands for, by its spelling in tokenizer.json."""
+    """Return the bytes of a token, by its spelling in tokenizer.json."""
     token = definition.id_to_token(token_id)
     if token is None:
         return b""
@@ -158,11 +158,11 @@ def _own_bytes(definition: Tokenizer, name: str, token_id: int) -> bytes:
 
 @cache
 def _alphabet() -> dict[str, int]:
-    """The character that the `tokenizers` library writes for each byte → the byte."""
-    # Bytes that no UTF-8 holds are written as themselves.
+    """Return the byte for each character that the `tokenizers` library writes for one."""
+    # Bytes that never occur in UTF-8 are written as themselves.
     alphabet = {chr(byte): byte for byte in (0xC0, 0xC1, *range(0xF5, 0x100))}
     pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
-    # One character for each first byte of a longer sequence, all shorter ones.
+    # All characters of one and two bytes, and one for each first byte of a longer sequence.
     for code in (
         *range(0x800),
         *range(0x800, 0xD800, 0x800),
@@ -183,17 +183,18 @@ def _alphabet() -> dict[str, int]:
     ids=attrgetter("id"),
 )
 def test_deepseek_text_is_the_peers_decoded(case: Case, serve: Serve, tokenizer: TokenizerFolder) -> None:
-    """The peer loaded DeepSeek's tokenizer with a SentencePiece decoder, by the name of its class, in place of
-    the byte-level one that its tokenizer.json has. So what it recorded is the bytes' characters,
-    "Hello,\u0120world!", and above it is compared to a layer with that decoder. Mapped back to bytes, its texts
-    are those of the tokenizer's own decoder, up to a character that is cut.
+    """The peer's texts, mapped back to bytes, are those of the tokenizer's own decoder, up to a cut character.
+
+    The peer loaded DeepSeek's tokenizer with the SentencePiece decoder that its class name suggests, instead of
+    the byte-level one in tokenizer.json. So it recorded the characters for the bytes, "Hello,\u0120world!". The
+    tests above compare them with a layer that has this decoder.
     """
     status, body = serve(case.file, "exact", "deepseek_v3").exchange(case.path, case.request)
     assert status == 200
     definition = _definition(tokenizer("deepseek_v3"))
     answered = zip(body["choices"], case.response["choices"], _choices(case), strict=True)
     for ours, theirs, sent in answered:
-        # What is in no alphabet is a special token's own characters.
+        # Characters outside the alphabet belong to special tokens.
         content = b"".join(
             bytes([_alphabet()[character]]) if character in _alphabet() else character.encode()
             for character in _text(theirs)
@@ -201,9 +202,9 @@ def test_deepseek_text_is_the_peers_decoded(case: Case, serve: Serve, tokenizer:
         for token_id in reversed(sent["token_ids"]):
             if not _ends_inside(content):
                 break
-            # A token is withheld whole.
+            # A token is held whole.
             content = content.removesuffix(_own_bytes(definition, "deepseek_v3", token_id))
-        # The peer's decoder takes U+2581 in a special token's name for a space.
+        # The peer's decoder turns U+2581 in the names of special tokens into a space.
         text = SPECIAL.sub(lambda name: name[0].replace("\u2581", " "), _text(ours))
         assert text == content.decode(errors="replace")
         assert ours["finish_reason"] == theirs["finish_reason"]
@@ -218,7 +219,7 @@ def _text(choice: dict[str, Any]) -> str:
 
 
 def _ends_inside(content: bytes) -> bool:
-    """Whether the last character is cut."""
+    """Return whether the last character is cut."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(content)
     return bool(decoder.getstate()[0])

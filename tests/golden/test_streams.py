@@ -1,7 +1,6 @@
-"""Streams answer as the peer did, step by step; and however their ids are cut into chunks, they add up to the
-complete answer.
+"""Streams get the peer's answers, step by step, and any split of them adds up to the complete answer.
 
-The only differences allowed are `created`, fields that the peer's chunks lack, and the peer's own defects.
+Only `created`, fields that the peer's chunks lack, and the peer's defects may differ.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ def test_all_recorded_streams_are_tested() -> None:
 
 
 DEFECTS: Final = {
-    # Neither the prompt nor the output opened any reasoning; and of an answer other text may wait for a marker.
+    # Neither the prompt nor the output opened reasoning. Besides, text that waits for a marker differs.
     "qwen3-hermes": "reasoning",
-    # What is in no channel of Harmony's is held until the output ends. Here it is shown as it comes.
+    # The peer holds text outside Harmony's channels until the output ends. derender shows it as it comes.
     "gptoss-harmony": "content",
 }
-"""File → where the peer's text is; why it is in other chunks (chat only). The texts are compared whole."""
+"""The field that has a file's text in other chunks (chat only). The joined texts are compared."""
 
 
 def _at_the_end(chunks: list[dict[str, Any]], field: str) -> list[dict[str, Any]]:
-    """With the text of all chunks as content, in the last one."""
+    """Move the text of all chunks to the content of the last one."""
     deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
     other = "content" if field == "reasoning" else "reasoning"
     assert all(delta[other] is None for delta in deltas)
@@ -67,7 +66,7 @@ def test_answers_are_the_peers(stream: Stream, mode: Mode, serve: Serve) -> None
     if stream.path == CHAT and stream.file in DEFECTS:
         ours, theirs = _at_the_end(ours, "content"), _at_the_end(theirs, DEFECTS[stream.file])
     if mode == "exact":
-        # The peer gives the bytes of the string, [] for a part of a character.
+        # The peer returns the bytes of the string, which are empty inside a character.
         ours, theirs = without_bytes(ours), without_bytes(theirs)
     assert [_comparable(chunk) for chunk in ours] == [_comparable(chunk) for chunk in theirs]
 

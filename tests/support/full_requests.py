@@ -90,7 +90,7 @@ FULL: Final[dict[str, dict[str, Any]]] = {
         "completion_request": {**CLIENT, "logprobs": 2},
     },
 }
-"""A request with every field."""
+"""Requests with every field, by path."""
 
 GENERATED: Final[dict[str, Place]] = {CHAT: ("generate_response",), COMPLETIONS: ("generate_responses", 0)}
 ASKED: Final[dict[str, str]] = {CHAT: "chat_request", COMPLETIONS: "completion_request"}
@@ -99,13 +99,13 @@ ENTRY: Final[Place] = (*CHOICE, "logprobs", "content", 0)
 
 
 def within(path: str, place: Place, value: Any) -> dict[str, Any]:
-    """The full request with another value at a place of its generate response."""
+    """Return the full request with another value at a place in its generate response."""
     body: dict[str, Any] = replaced(FULL[path], (*GENERATED[path], *place), value)
     return body
 
 
 def bad_request(client: Client, path: str, body: Any) -> dict[str, Any]:
-    """The error of a request that has to be a 400."""
+    """Return the error of a request that must be a 400."""
     answer = client.post(path, body)
     assert answer.status == 400, answer.body
     assert answer.headers["content-type"] == "application/json"
@@ -115,6 +115,6 @@ def bad_request(client: Client, path: str, body: Any) -> dict[str, Any]:
 
 
 def splice(path: str, place: Place, text: str | bytes) -> bytes:
-    """The full request with JSON text, well formed or not, at a place."""
+    """Return the full request with JSON text, well formed or not, at a place."""
     new = text if isinstance(text, bytes) else text.encode()
     return json.dumps(replaced(FULL[path], place, "@@")).encode().replace(b'"@@"', new, 1)

@@ -1,4 +1,4 @@
-"""Chat answers with parsers: the message, its calls, and why it ended."""
+"""Messages of chat completions: reasoning, content, calls, and the finish reason."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MAY_THINK: Final = "<|im_start|>assistant\n"
 
 @pytest.fixture(scope="module")
 def ask(deploy: Deploy, tokenizer: TokenizerFolder) -> Ask:
-    """Derender an output of Qwen3 with the parsers hermes and qwen3."""
+    """Derender outputs of Qwen3 with the parsers `hermes` and `qwen3`."""
     environment = {"DERENDER_TOOL_CALL_PARSER": "hermes", "DERENDER_REASONING_PARSER": "qwen3"}
     endpoint = deploy("qwen3", environment)
     definition = Tokenizer.from_file(str(tokenizer("qwen3") / "tokenizer.json"))
@@ -67,7 +67,7 @@ def ask(deploy: Deploy, tokenizer: TokenizerFolder) -> Ask:
 
 
 def message(answer: tuple[int, Any]) -> tuple[Any, Any, list[tuple[str, str]], str]:
-    """Content, reasoning, calls and finish reason of the only choice."""
+    """Return content, reasoning, calls and finish reason of the only choice."""
     status, body = answer
     assert status == 200, body
     (choice,) = body["choices"]

@@ -90,7 +90,7 @@ def test_no_ids_change_nothing(bytes_vocabulary: Vocabulary) -> None:
 
 @given(token_ids=bytes_ids)
 def test_a_state_can_be_used_again(bytes_vocabulary: Vocabulary, token_ids: list[int]) -> None:
-    """All choices of a response start from one state."""
+    """All choices of a response start from the same state."""
     state = start(bytes_vocabulary, [B.HELLO, 0xE2])
     first = detokenize(bytes_vocabulary, state, token_ids)
     assert detokenize(bytes_vocabulary, state, token_ids) == first
@@ -108,7 +108,7 @@ RUNS: Final = st.lists(
     st.tuples(st.sampled_from([0x80, 0xBF, 0xC3, 0xE2, 0xF0, 0xFF, 0x9F, 0x98, 0x41]), st.integers(1, 400)),
     max_size=5,
 )
-"""Bytes, most of which end no character, many times."""
+"""Runs of bytes, most of which end no character."""
 
 
 @pytest.mark.parametrize("name", ["bytes_vocabulary", "stripping_vocabulary"])

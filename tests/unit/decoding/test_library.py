@@ -42,7 +42,7 @@ def unruled() -> Vocabulary:
 
 @pytest.fixture(scope="module")
 def panicking() -> Vocabulary:
-    """The library panics at a token that is one space: its decoder strips one from both ends."""
+    """The decoder strips a space from both ends, so the library panics at a token that is one space."""
     tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0), (" ", -1.0), ("a", -2.0)], unk_id=0))
     tokenizer.decoder = decoders.Strip(" ", 1, 1)
     definition = tokenizer.to_str().encode()

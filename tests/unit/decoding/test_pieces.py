@@ -1,4 +1,4 @@
-"""Token ids, read as text and markers."""
+"""Pieces of an output: text and markers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EOS: Final = 256
 CALL, END, OTHER = 257, 258, 259
-"""Ids of the vocabulary's markers; the last is no marker of the format's."""
+"""Ids of the vocabulary's markers. The last one is not a marker of the format."""
 MARKERS: Final = {CALL, END}
 HALF: Final = list("é".encode()[:1])
 
@@ -58,7 +58,7 @@ def test_markers_are_split_from_text(
 
 
 def merged(pieces: list[Piece]) -> list[Piece]:
-    """Pieces with texts side by side as one."""
+    """Join neighbouring texts."""
     whole: list[Piece] = []
     for piece in pieces:
         if isinstance(piece, str) and whole and isinstance(whole[-1], str):

@@ -53,7 +53,7 @@ forms = pytest.mark.parametrize("form", FORMS)
 
 
 def entries(form: Form, rows: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
-    """Entries of the ids: a position's sampled token, then its candidates, each less probable by 0.5."""
+    """Return entries of ids: the sampled token of each position, then its candidates."""
     return [
         {
             **form(sampled),

@@ -125,7 +125,7 @@ def test_characters_that_share_tokens_are_whole(serve: Serve) -> None:
     short=st.integers(0, 6),
 )
 def test_strings_and_bytes_add_up_to_the_output(serve: Serve, text: str, sizes: list[int], short: int) -> None:
-    """A text in UTF-8, cut into tokens anywhere, and its generation cut short."""
+    """A text is cut into tokens anywhere, and its generation is cut short."""
     data, pieces = text.encode(), []
     for size in sizes:
         if data:

@@ -90,7 +90,7 @@ def test_prompt_logprobs_without_null_tokens_are_passed_on(client: Client, value
 
 
 def test_logprobs_are_json_for_tokens_of_any_bytes(client: Client) -> None:
-    """Each byte's token, a quote and a backslash and control characters among them."""
+    """The tokens are all bytes: quotes, backslashes and control characters, too."""
     token_ids = list(range(64))
     for start in range(0, 256, 64):
         ids = [start + n for n in token_ids]

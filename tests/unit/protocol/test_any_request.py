@@ -51,7 +51,7 @@ CONTENT: Final = "xyzzy-generated-content"
 
 
 def bodies_with_content() -> list[bytes]:
-    """Requests of every fate that hold content in ids, texts and names."""
+    """Return requests, valid and invalid, with content in ids, texts and names."""
     bodies: list[Any] = [
         {"generate_response": generated([HELLO], logprobs={"content": [{"token": CONTENT, "logprob": -1}]})},
         {"generate_response": generated([HELLO], stop_reason=CONTENT), "chat_request": {"stop": [CONTENT]}},

@@ -102,7 +102,7 @@ TYPES: Final[dict[Place, set[str]]] = {
     ("prompt_logprobs", 1): {"object", "null"},
     ("output_mode",): set(),
 }
-"""Place in a generate response → what it may be besides the value it has in `RESPONSE`."""
+"""For each place in a generate response, the types it may have besides its value in `RESPONSE`."""
 
 
 CLIENT_TYPES: Final[dict[str, set[str]]] = {

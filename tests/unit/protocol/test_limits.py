@@ -177,7 +177,7 @@ def test_the_number_of_responses_has_a_maximum(client: Client) -> None:
 
 
 def test_limits_are_checked_before_anything_is_decoded(client: Client) -> None:
-    """The last choice is too long, the first one has an id of another vocabulary in its logprobs."""
+    """The last choice is too long; the logprobs of the first one have an unknown id."""
     first = {"index": 0, "token_ids": [1], "logprobs": {"content": [{"token_id": SIZE, "logprob": -1.0}]}}
     choices = [first, {"index": 1, "token_ids": [1] * 65}]
     error = bad_request(client, CHAT, {"generate_response": {"request_id": "r", "choices": choices}})
@@ -223,7 +223,7 @@ def test_an_error_names_the_path_of_the_entry(client: Client, path: str, content
 
 
 def test_the_size_of_repeated_prompts_has_a_maximum(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each bound holds, but their product does not: three choices would each repeat the prompt."""
+    """Each length is allowed, but three choices would repeat the prompt."""
     response = {**generated([1]), "choices": [{"index": n, "token_ids": [1]} for n in range(3)]}
     ids = {**response, "prompt_token_ids": [1] * 10}
     cases: tuple[tuple[dict[str, Any], dict[str, Any], int], ...] = (

@@ -1,4 +1,4 @@
-"""Bodies that hold more than a request needs (README, "Settings")."""
+"""Bodies with more objects than a request needs (docs/configuration.md)."""
 
 from __future__ import annotations
 

@@ -29,14 +29,14 @@ CALL: Final = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Züri
 
 
 def chunk(token_ids: Sequence[int] | None = (), finish: str | None = None, **fields: Any) -> dict[str, Any]:
-    """A generate chunk of one choice."""
+    """Return a generate chunk of one choice."""
     token_ids = None if token_ids is None else list(map(int, token_ids))
     choice = {"index": 0, "token_ids": token_ids, "finish_reason": finish, **fields}
     return {"request_id": "gen-1", "choices": [choice]}
 
 
 def logprobs(token_ids: Sequence[int], *candidates: int) -> dict[str, Any]:
-    """Log probabilities of some tokens, each with these candidates."""
+    """Return logprobs of tokens, each with these candidates."""
     others = [{"token_id": int(token_id), "logprob": -1.5, "rank": 2} for token_id in candidates]
     entries = []
     for token_id in map(int, token_ids):
@@ -46,13 +46,13 @@ def logprobs(token_ids: Sequence[int], *candidates: int) -> dict[str, Any]:
 
 
 class Local:
-    """Answers requests as the application does, at one time."""
+    """Answers requests like the application, without HTTP and at a fixed time."""
 
     def __init__(self, model: ServedModel) -> None:
         self.model = model
 
     def post(self, path: str, body: object) -> tuple[int, Any]:
-        """The status and the parsed body."""
+        """Return the status and the parsed body."""
         try:
             request, _, content = answer(ENDPOINTS[path], alone(self.model), json.dumps(body).encode(), CREATED)
         except DerenderError as error:
@@ -68,7 +68,7 @@ class Local:
 
 
 def parsing(deltas: ToolCallDeltas = "fragments") -> ServedModel:
-    """Serves bytes and the markers of Hermes and Qwen3, with their parsers."""
+    """Return a model of bytes and the markers of Hermes and Qwen3, with their parsers."""
     vocabulary = marked_vocabulary(sorted(marker_texts("hermes", "qwen3")))
     model = served(vocabulary, max_model_len=4096)
     return dataclasses.replace(
@@ -77,5 +77,5 @@ def parsing(deltas: ToolCallDeltas = "fragments") -> ServedModel:
 
 
 def ids(model: ServedModel, text: str) -> list[int]:
-    """Text as ids of `parsing`."""
+    """Return the ids of a text."""
     return encode(model.vocabulary, text)

@@ -1,4 +1,4 @@
-"""However ids are cut into chunks, they add up to the complete answer."""
+"""Any split of ids into chunks adds up to the complete answer."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SENTENCES: Final = st.sampled_from(
     ]
 )
 STOPS: Final = st.lists(st.sampled_from(["world", "lo", "!", " w", "<", "é", "Hello!", "\ufffd"]), max_size=2)
-"""Strings that may end a text, or almost."""
+"""Strings that end a text, or nearly do."""
 
 
 @pytest.fixture(scope="module")
 def models(tiny: ServedModel) -> dict[str, tuple[ServedModel, Any]]:
-    """Vocabularies of each rule, and ids that are worth trying."""
+    """Return models of each rule, with ids to try."""
     marked = parsing()
     markers = sorted(set(range(256, marked.vocabulary.manifest.size)))
     text = st.sampled_from([*markers, *CALL.encode(), *b"<think> {}\n"])

@@ -1,4 +1,4 @@
-"""Streamed requests that can't be answered: each is a 400 that names the field, before anything is decoded."""
+"""Streamed requests that are refused, before anything is decoded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ USAGE_ONLY: Final = {"request_id": "gen-1", "choices": []}
 
 
 def error(client: Client, path: str, **body: Any) -> dict[str, Any]:
-    """The error of a streamed request."""
+    """Return the error of a streamed request."""
     answer = client.post(path, {"stream": True, **body})
     assert answer.status == 400, answer.body
     found: dict[str, Any] = answer.error
@@ -35,7 +35,7 @@ def error(client: Client, path: str, **body: Any) -> dict[str, Any]:
 
 
 def two_choices() -> dict[str, Any]:
-    """A chunk of two choices."""
+    """Return a chunk of two choices."""
     both_choices = [*chunk([HELLO])["choices"], *chunk([HELLO], index=1)["choices"]]
     return {"request_id": "gen-1", "choices": both_choices}
 

@@ -1,4 +1,4 @@
-"""What each generate chunk is answered with."""
+"""The chunks of the answer to each generate chunk."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ both = pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
 
 @pytest.fixture(scope="module")
 def model() -> ServedModel:
-    """Bytes and markers, with parsers."""
+    """Return a model of bytes and markers, with parsers."""
     return parsing()
 
 
 def answer(model: ServedModel, path: str, chunks: Sequence[object], **request: Any) -> list[dict[str, Any]]:
-    """Chunks of the answer, sent one by one."""
+    """Send chunks one by one and return those of the answer."""
     return one_by_one(Local(model).post, path, request, chunks)
 
 
 def deltas(chunks: Sequence[dict[str, Any]]) -> list[Any]:
-    """The texts of the chunks, or their deltas."""
+    """Return the chunks' texts or deltas."""
     (*choices,) = (choice for each in chunks for choice in each["choices"])
     return [choice["text"] if "text" in choice else choice["delta"] for choice in choices]
 
@@ -280,7 +280,7 @@ def test_logprobs_continue_the_tokens_of_earlier_chunks(tiny: ServedModel) -> No
 
 @pytest.mark.parametrize("without", [None, 0, 1, 2])
 def test_text_offsets_run_on_across_chunks(tiny: ServedModel, without: int | None) -> None:
-    """Also where some chunk has no log probabilities."""
+    """A chunk may have no logprobs."""
     parts = [[HELLO, COMMA], [B.FIRST_2_OF_GRIN], [B.LAST_2_OF_GRIN, BANG], [EOS]]
     chunks = [
         chunk(part, None, **({} if place == without else {"logprobs": logprobs(part)}))

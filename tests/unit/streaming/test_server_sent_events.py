@@ -21,7 +21,7 @@ ACCEPT = {"accept": "text/event-stream", "content-type": "application/json", "ac
 
 
 def events(client: Client, path: str, body: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Types and data of the events."""
+    """Return the types and data of the events."""
     answer = client.send(path, json.dumps({"stream": True, **body}).encode(), headers=ACCEPT)
     assert answer.status == 200, answer.body
     assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"

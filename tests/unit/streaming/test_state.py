@@ -1,4 +1,4 @@
-"""The state on its way through the client: bounded, versioned, authenticated, and of one model and endpoint."""
+"""Sealed states: size, version, model and endpoint, and signature."""
 
 from __future__ import annotations
 
@@ -42,36 +42,36 @@ KEY, OLD, OTHER = b"0123456789abcdef", b"an older and longer key", b"somebody el
 
 @pytest.fixture(scope="module")
 def model() -> ServedModel:
-    """Bytes and markers, with parsers."""
+    """Return a model of bytes and markers, with parsers."""
     return parsing()
 
 
 def keyed(model: ServedModel, *keys: bytes) -> ServedModel:
-    """The same model with other keys."""
+    """Return the model with other keys."""
     return dataclasses.replace(model, seal=dataclasses.replace(model.seal, keys=keys))
 
 
 def begun(model: ServedModel, output: str = "<think>hm</think>Hi z<tool_call>") -> Any:
-    """The state after some output."""
+    """Return the state after some output."""
     status, answer = Local(model).post(CHAT, {**REQUEST, "generate_chunk": chunk(ids(model, output))})
     assert status == 200, answer
     return answer["stream_state"]
 
 
 def go_on(model: ServedModel, state: object, path: str = CHAT) -> tuple[int, Any]:
-    """Status and answer of a next chunk."""
+    """Send another chunk and return the status and the answer."""
     return Local(model).post(path, {**REQUEST, "generate_chunk": chunk(ids(model, "x")), "stream_state": state})
 
 
 def content_of(state: dict[str, Any]) -> list[Any]:
-    """What is packed in a state."""
+    """Return the content of a state."""
     data = base64.b64decode(state["data"])
     content: list[Any] = msgspec.msgpack.decode(zlib.decompress(data[1:]) if data[0] else data[1:])
     return content
 
 
 def sealed(state: dict[str, Any], content: object) -> dict[str, Any]:
-    """A state with other content, not signed."""
+    """Return the state with other content, unsigned."""
     try:
         packed = msgspec.msgpack.encode(content)
     except (OverflowError, TypeError, UnicodeError, RecursionError):
@@ -201,7 +201,7 @@ def test_keys_are_read_from_the_settings() -> None:
 
 @given(data=st.data())
 def test_a_made_up_state_is_refused_or_continued(model: ServedModel, data: st.DataObject) -> None:
-    """Without a key, a client may send what it likes; it gets an answer or a 400."""
+    """Without a key, a client may send any state. It gets an answer or a 400."""
     output = data.draw(
         st.sampled_from(["Hi z", "<think>hm", CALL[:40], f"{CALL}\n{CALL[:50]}", "a <tool_", "\n "])
     )
@@ -281,7 +281,7 @@ def test_a_long_held_call_is_compressed_and_limited(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_fields_of_states_belong_to_their_version() -> None:
-    """Where this fails, the states' fields have changed: add one to `VERSION`, and put the checksum here."""
+    """If this fails, the fields of a state have changed: increase `VERSION` and put the checksum here."""
     forms = [
         msgspec.json.encode(msgspec.json.schema(each), order="sorted")
         for each in (GenerationState, OutputState, DetokenizerState, ParserState)

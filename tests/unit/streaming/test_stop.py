@@ -1,4 +1,4 @@
-"""Where a stream stops: stop tokens, which may be the last ids or not, and stop strings, which may yet come."""
+"""Stop tokens and stop strings in streams, in any split into chunks."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 HELLO, COMMA, WORLD, BANG, EOS, OTHER = B.HELLO, B.COMMA, B.WORLD, B.BANG, B.EOS, B.OTHER_EOS
 SENTENCE: Final = (HELLO, COMMA, WORLD, BANG, WORLD)
-"""Hello, world! world"""
+"""Decodes to "Hello, world! world"."""
 
 
 @pytest.fixture(scope="module", params=[CHAT, COMPLETIONS])
 def path(request: pytest.FixtureRequest) -> Any:
-    """Both endpoints."""
+    """The chat or the completions endpoint."""
     return request.param
 
 
 def splits(token_ids: Sequence[int]) -> Iterator[list[list[int]]]:
-    """All ways to cut ids into chunks, with an empty one at the end or not."""
+    """Yield all splits of ids into chunks, with and without an empty one at the end."""
     for cuts in product((False, True), repeat=len(token_ids) - 1):
         parts: list[list[int]] = [[token_ids[0]]]
         for cut, token_id in zip(cuts, token_ids[1:], strict=True):
@@ -46,7 +46,7 @@ def splits(token_ids: Sequence[int]) -> Iterator[list[list[int]]]:
 def streamed(
     model: ServedModel, path: str, parts: Sequence[Sequence[int]], client: dict[str, Any], **last: Any
 ) -> list[dict[str, Any]]:
-    """The chunks of an answer; the last generate chunk ends it."""
+    """Return the chunks of an answer. The last generate chunk ends it."""
     chunks = [chunk(part, logprobs=logprobs(part)) for part in parts]
     chunks[-1]["choices"][0] |= {"finish_reason": "stop", **last}
     return one_by_one(Local(model).post, path, {ASKED[path]: {"return_token_ids": True, **client}}, chunks)
@@ -55,7 +55,7 @@ def streamed(
 def all_say(
     model: ServedModel, path: str, token_ids: Sequence[int], client: dict[str, Any], **last: Any
 ) -> Added:
-    """What a stream adds up to, which is the same however it is cut."""
+    """Return what a stream adds up to, for any split."""
     first, *others = (
         added_up(streamed(model, path, parts, client, **last))[0] for parts in splits(list(map(int, token_ids)))
     )
@@ -115,7 +115,7 @@ def test_ids_and_log_probabilities_end_with_the_token_that_completes_the_stop_st
 
 
 def test_a_stop_string_ends_the_output_for_any_finish_reason(tiny: ServedModel, path: str) -> None:
-    """It can't know the text, so it goes on."""
+    """The engine does not see the text and goes on."""
     for last in ({"finish_reason": "length"}, {"finish_reason": "stop", "stop_reason": int(WORLD)}):
         said = all_say(tiny, path, SENTENCE, {"stop": ["!"]}, **last)
         assert (said.content, said.finish_reason, said.stop_reason) == ("Hello, world", "stop", "!")
@@ -186,7 +186,7 @@ def test_a_stop_token_is_left_out_in_any_split(
     text: str,
     reason: int | None,
 ) -> None:
-    """Also where the finish comes in a chunk of its own, after the token."""
+    """The finish may come in a chunk of its own."""
     said = all_say(tiny, path, [HELLO, BANG, last], client, **engine)
     assert (said.content, said.stop_reason) == (text, reason)
     assert said.token_ids == [HELLO, BANG, last]
@@ -209,7 +209,7 @@ def test_stop_strings_and_stop_tokens_combine(tiny: ServedModel, path: str) -> N
 
 @pytest.fixture(scope="module")
 def model() -> ServedModel:
-    """Bytes and markers, with parsers."""
+    """Return a model of bytes and markers, with parsers."""
     return parsing()
 
 
@@ -253,7 +253,7 @@ def test_stop_strings_are_found_in_markup(
 def test_a_cut_call_does_not_finish_with_tool_calls(
     model: ServedModel, output: str, client: dict[str, Any], finish: str, expected: str
 ) -> None:
-    """Of its arguments some have been sent already."""
+    """Some of its arguments have been sent already."""
     parts = [[token_id] for token_id in ids(model, output)]
     said = added_up(streamed(model, CHAT, parts, {"tools": TOOLS, **client}, finish_reason=finish))[0]
     assert ([call[1] for call in said.calls], said.finish_reason) == (["get_weather"], expected)
@@ -269,7 +269,7 @@ def test_a_stop_string_releases_what_a_parser_holds(model: ServedModel) -> None:
 
 @pytest.fixture(scope="module")
 def library_model(compiled: Any) -> ServedModel:
-    """A vocabulary that the `tokenizers` library decodes."""
+    """Return a model that the `tokenizers` library decodes."""
     vocabulary: Vocabulary = compiled("word-piece")[0]
     return served(vocabulary)
 
