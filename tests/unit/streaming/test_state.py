@@ -283,10 +283,17 @@ def test_a_long_held_call_is_compressed_and_limited(monkeypatch: pytest.MonkeyPa
 def test_the_fields_of_states_belong_to_their_version() -> None:
     """If this fails, the fields of a state have changed: increase `VERSION` and put the checksum here."""
     forms = [
-        msgspec.json.encode(msgspec.json.schema(each), order="sorted")
+        msgspec.json.encode(without_descriptions(msgspec.json.schema(each)), order="sorted")
         for each in (GenerationState, OutputState, DetokenizerState, ParserState)
     ]
-    assert (seal_module.VERSION, zlib.crc32(b"".join(forms))) == (2, 69_138_015)
+    assert (seal_module.VERSION, zlib.crc32(b"".join(forms))) == (2, 3_629_319_522)
+
+
+def without_descriptions(schema: Any) -> Any:
+    """A schema that docstrings don't change."""
+    if isinstance(schema, dict):
+        return {name: without_descriptions(each) for name, each in schema.items() if name != "description"}
+    return [without_descriptions(each) for each in schema] if isinstance(schema, list) else schema
 
 
 def test_a_seal_has_no_keys_by_default() -> None:
