@@ -18,7 +18,7 @@ __all__ = ["MAX_MARKERS", "WHITESPACE", "decode_markers", "drop_markers", "encod
 WHITESPACE: Final = " \t\r\n"
 _FIRST_MARKER: Final = 0xD800
 MAX_MARKERS: Final = 0x800
-"""Most markers that can have a character."""
+"""Maximum number of markers that can have a character."""
 _MARKER: Final = re.compile("[\ud800-\udfff]")
 
 

@@ -36,21 +36,21 @@ behind a fault."""
 _ARGUMENTS: Final = ("arguments", "parameters")
 _KEYS: Final = ("name", "id", "type", "index", "function", *_ARGUMENTS)
 _MAX_TEXT: Final = 200
-"""Longest key, name or id."""
+"""Maximum length of a key, name or id."""
 _SPACE: Final = re.compile(rf"[{WHITESPACE}]*")
 
 
 class CallObjectsState(
     Struct, omit_defaults=True, forbid_unknown_fields=True, tag_field="kind", tag="call_objects"
 ):
-    """Where reading calls is. Only a reader changes it, and only its own copy."""
+    """The state of reading calls. Only a reader changes it, and only its own copy."""
 
     phase: Phase = "begin"
     in_list: bool = False
     key: str = ""
     """The key whose value is read."""
     value: NotationState = START
-    """Where the value is."""
+    """The state of reading the value."""
     text: str = ""
     """The value so far: of a name or an id, or of arguments that are no object yet."""
     named: bool = False

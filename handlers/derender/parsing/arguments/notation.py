@@ -34,9 +34,9 @@ __all__ = [
 ]
 
 MAX_DEPTH: Final = 200
-"""Deepest nesting that is read."""
+"""Maximum nesting depth of a value."""
 MAX_WORD: Final = 400
-"""Longest number, literal, bare word or bare key."""
+"""Maximum length of a number, literal, bare word or bare key."""
 
 
 class Notation(Struct, frozen=True):
@@ -106,7 +106,7 @@ a value or a key; behind the value; behind a fault."""
 class NotationState(
     Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="kind", tag="notation"
 ):
-    """Where reading a value is."""
+    """The state of reading a value."""
 
     phase: Phase = "value"
     open: Annotated[str, Meta(max_length=MAX_DEPTH, pattern=r"^[\])}K]*\Z")] = ""

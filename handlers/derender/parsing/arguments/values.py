@@ -28,14 +28,14 @@ DeclaredType = Literal["string", "json"]
 class ValueState(
     Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="kind", tag="value"
 ):
-    """Where reading a value is."""
+    """The state of reading a value."""
 
     form: Literal["undecided", "string", "json"] = "undecided"
     """How the value is written."""
     kept: str = ""
     """The text of an undecided value; of JSON, the text that has to wait."""
     notation: NotationState = START
-    """Where JSON is."""
+    """The state of reading JSON."""
 
 
 class ValueResult(NamedTuple):
@@ -105,7 +105,7 @@ def _decide(first: str, types: frozenset[str]) -> ValueResult:
 
 
 def end_value(state: ValueState, types: frozenset[str], declared: DeclaredType | None) -> str | None:
-    """End a value. Returns the rest of its JSON; None if it began as JSON and is none."""
+    """End a value. Returns the rest of its JSON, or None if it began as JSON and turned out not to be."""
     match state.form:
         case "string":
             return '"'

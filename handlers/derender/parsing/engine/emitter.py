@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["Emitter"]
 
 MAX_KEYS: Final = 48
-"""Most parameters of a call whose names are remembered when calls are streamed."""
+"""Maximum number of parameters of a call whose names are remembered when calls are streamed."""
 MAX_BUFFERED: Final = 1000
-"""Bytes of the state that later calls may take when calls are streamed."""
+"""Maximum bytes of the state that later calls may take when calls are streamed."""
 _CALL_SIZE: Final = 30
 
 
@@ -42,7 +42,7 @@ class Emitter:
 
     # Text.
 
-    def text(self, shows: Shows, text: str) -> None:
+    def emit_text(self, shows: Shows, text: str) -> None:
         """Emit text. White space that comes first waits for what follows, which may be a marker."""
         state = self.state
         if not (state.answered if shows is Shows.CONTENT else state.reasoned):
@@ -60,13 +60,13 @@ class Emitter:
             state.reasoned = True
             self.events.append(Reasoning(text))
 
-    def leading_space(self) -> None:
+    def emit_leading_space(self) -> None:
         """Emit the white space of an output that has nothing else."""
         self.events.append(Content(self.state.leading_space))
 
     # Markup of calls.
 
-    def begin(self, origin: str) -> OpenCalls:
+    def begin_markup(self, origin: str) -> OpenCalls:
         """Begin markup of calls, unless it has begun.
 
         Args:
@@ -77,7 +77,7 @@ class Emitter:
             self.state.calls = OpenCalls(status, origin)
         return self.state.calls
 
-    def markup(self, calls: OpenCalls, text: str) -> None:
+    def add_markup(self, calls: OpenCalls, text: str) -> None:
         """Take text of the markup, as the model wrote it."""
         if calls.status is Status.BUFFERED:
             if text:
@@ -96,7 +96,7 @@ class Emitter:
                 self._restore(calls, "".join(calls.raw))
                 calls.raw, calls.kept, calls.call = [], [], None
             case Effect.SALVAGE if not self.state.emitted:
-                self._text_of(calls, self.parser.grammar.remove_markers("".join(calls.raw)))
+                self._emit_as_text(calls, self.parser.grammar.remove_markers("".join(calls.raw)))
             case _:
                 pass
         if status is None:
@@ -107,13 +107,13 @@ class Emitter:
     def _restore(self, calls: OpenCalls, text: str) -> None:
         """Emit markup as the text it is: as the model wrote it, or without markers if no calls are wanted."""
         if self.parser.calls_wanted:
-            self._text_of(calls, decode_markers(text, self.parser.grammar.texts))
+            self._emit_as_text(calls, decode_markers(text, self.parser.grammar.texts))
         else:
-            self._text_of(calls, drop_markers(text))
+            self._emit_as_text(calls, drop_markers(text))
 
-    def _text_of(self, calls: OpenCalls, text: str) -> None:
+    def _emit_as_text(self, calls: OpenCalls, text: str) -> None:
         origin = self.parser.grammar.regions[calls.origin]
-        self.text(origin.shows if isinstance(origin, Text) else Shows.CONTENT, text)
+        self.emit_text(origin.shows if isinstance(origin, Text) else Shows.CONTENT, text)
 
     def _emit(self, calls: OpenCalls) -> None:
         """Emit the calls that are kept, and the open call as far as it is there."""
@@ -144,7 +144,7 @@ class Emitter:
 
     # The open call.
 
-    def open(self, calls: OpenCalls, name: str, written_id: str) -> bool:
+    def open_call(self, calls: OpenCalls, name: str, written_id: str) -> bool:
         """Open a call. Returns whether there may be a call of that name."""
         if calls.status is Status.TEXT:
             return True
@@ -161,7 +161,7 @@ class Emitter:
             self.step(calls, Step.STREAM)
         return True
 
-    def parameter(self, calls: OpenCalls, key: str) -> None:
+    def begin_parameter(self, calls: OpenCalls, key: str) -> None:
         """Begin a parameter of the open call."""
         call = calls.call
         if call is None:
@@ -175,14 +175,14 @@ class Emitter:
             call.keys.add(checksum)
         opening = ", " if call.started else "{"
         call.key, call.parameters = key, True
-        self.arguments(calls, f'{opening}"{escape(key)}": ')
+        self.add_arguments(calls, f'{opening}"{escape(key)}": ')
 
-    def value(self, calls: OpenCalls, json: str) -> None:
+    def add_value(self, calls: OpenCalls, json: str) -> None:
         """Take more of the open parameter's value."""
         if calls.call is not None and calls.call.key is not None:
-            self.arguments(calls, json)
+            self.add_arguments(calls, json)
 
-    def arguments(self, calls: OpenCalls, json: str) -> None:
+    def add_arguments(self, calls: OpenCalls, json: str) -> None:
         """Take more of the open call's arguments."""
         call = calls.call
         if call is None or not json:
@@ -199,9 +199,9 @@ class Emitter:
         if (call := calls.call) is None:
             return
         if not call.started:
-            self.arguments(calls, "{}")
+            self.add_arguments(calls, "{}")
         elif call.parameters:
-            self.arguments(calls, "}")
+            self.add_arguments(calls, "}")
         if calls.status is Status.BUFFERED:
             calls.kept.append(Call(call.name, call.written_id, "".join(call.arguments)))
         calls.call = None

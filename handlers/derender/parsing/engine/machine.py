@@ -105,7 +105,7 @@ class _Machine:
             still = still + 1 if end == at else 0
             if still > len(grammar.regions):
                 # Patterns of no width lead in a circle.
-                self._text(grammar.regions[state.region], text[at : at + 1])
+                self._add_text(grammar.regions[state.region], text[at : at + 1])
                 end, still = at + 1, 0
             if end > len(text):
                 return
@@ -118,7 +118,7 @@ class _Machine:
         if calls is None:
             shown = isinstance(region, Text) and region.shows is Shows.CONTENT
             if shown and state.leading_space and not (state.marked or state.emitted):
-                emitter.leading_space()
+                emitter.emit_leading_space()
             return False
         if not self.cut and calls.status is not Status.BROKEN and _is_complete(region, calls):
             self._end_reading(region, calls, {})
@@ -126,7 +126,7 @@ class _Machine:
             emitter.step(calls, Step.CLOSE)
             return False
         truncated = calls.status in (Status.STREAMED, Status.BROKEN)
-        emitter.markup(calls, state.held)
+        emitter.add_markup(calls, state.held)
         emitter.step(calls, Step.END)
         return truncated
 
@@ -149,13 +149,13 @@ class _Machine:
         text = self.text
         match = self.grammar.scanners[self.state.region].search(text, at, final=self.final, cut=self.cut)
         if match is None:
-            self._text(region, self._without_last_marker(text[at:]))
+            self._add_text(region, self._without_last_marker(text[at:]))
             return len(text), False
         if match.start > at:
-            self._text(region, text[at : match.start])
+            self._add_text(region, text[at : match.start])
         if match.pattern is None:
             return match.start, False
-        self._take(region, region.edges[match.pattern], match.captures, text[match.start : match.end])
+        self._follow(region, region.edges[match.pattern], match.captures, text[match.start : match.end])
         return match.end, True
 
     def _without_last_marker(self, text: str) -> str:
@@ -169,20 +169,20 @@ class _Machine:
             return text[:place].rstrip(WHITESPACE)
         return f"{text[:place]}{rest}" if self.cut else text
 
-    def _text(self, region: Region, text: str) -> None:
+    def _add_text(self, region: Region, text: str) -> None:
         calls = self.state.calls
         if calls is not None:
-            self.emitter.markup(calls, text)
+            self.emitter.add_markup(calls, text)
             if isinstance(region, Value) and isinstance(calls.reading, ValueState):
                 result = read_value(
                     calls.reading, text, self._types(calls), self.grammar.texts, whole=self.parser.whole_calls
                 )
                 calls.reading = result.state
-                self.emitter.value(calls, result.json)
+                self.emitter.add_value(calls, result.json)
         elif isinstance(region, Text):
-            self.emitter.text(region.shows, decode_markers(text, self.grammar.texts))
+            self.emitter.emit_text(region.shows, decode_markers(text, self.grammar.texts))
 
-    def _take(self, region: Region, edge: Edge, captures: Mapping[str, str], text: str) -> None:
+    def _follow(self, region: Region, edge: Edge, captures: Mapping[str, str], text: str) -> None:
         """Follow an edge.
 
         Args:
@@ -198,12 +198,12 @@ class _Machine:
             state.marked, state.leading_space = True, ""
         if edge.act in _BEGINNING:
             reasoning = isinstance(region, Text) and region.shows is Shows.REASONING
-            emitter.begin(state.region if reasoning else "content")
+            emitter.begin_markup(state.region if reasoning else "content")
         if edge.act is Act.NAME:
             state.next_name = captures["name"]
         to = edge.to
         if (calls := state.calls) is not None:
-            emitter.markup(calls, text)
+            emitter.add_markup(calls, text)
             to = self._act(edge, calls, captures)
         self._enter(to, captures)
 
@@ -213,13 +213,13 @@ class _Machine:
         match edge.act:
             case Act.OPEN | Act.OPEN_CLOSE:
                 name = captures.get("name") or edge.name or self.state.next_name
-                if not emitter.open(calls, name, captures.get("id", "")):
+                if not emitter.open_call(calls, name, captures.get("id", "")):
                     return "content"
             case Act.PARAMETER:
                 key = captures["key"]
                 for entity, character in _ENTITIES if edge.entities else ():
                     key = key.replace(entity, character)
-                emitter.parameter(calls, key)
+                emitter.begin_parameter(calls, key)
             case _:
                 pass
         if edge.act in _CLOSING:
@@ -240,11 +240,11 @@ class _Machine:
                 case Value():
                     result = begin_value(self._types(calls), region.declared)
                     calls.reading = result.state
-                    self.emitter.value(calls, result.json)
+                    self.emitter.add_value(calls, result.json)
                 case Arguments():
                     calls.reading = region.start
                     if region.start.open:
-                        self.emitter.arguments(calls, "{")
+                        self.emitter.add_arguments(calls, "{")
                 case CallObjects():
                     calls.reading = CallObjectsState()
                 case Body():
@@ -261,7 +261,7 @@ class _Machine:
             if rest is None:
                 self.emitter.step(calls, Step.REJECT)
             else:
-                self.emitter.value(calls, rest)
+                self.emitter.add_value(calls, rest)
         elif isinstance(region, Body) and isinstance(reading, BodyState):
             self._read_body(region, reading, calls, captures)
 
@@ -281,8 +281,8 @@ class _Machine:
         if found is None:
             self.emitter.step(calls, Step.REJECT)
         for call in found or ():
-            self.emitter.open(calls, call.name, call.written_id)
-            self.emitter.arguments(calls, call.arguments)
+            self.emitter.open_call(calls, call.name, call.written_id)
+            self.emitter.add_arguments(calls, call.arguments)
             self.emitter.end_call(calls)
 
     # Regions with an end of their own.
@@ -298,7 +298,7 @@ class _Machine:
         text, texts = self.text, self.grammar.texts
         if reading == START:
             begin = len(text) - len(text[at:].lstrip(WHITESPACE))
-            self.emitter.markup(calls, text[at:begin])
+            self.emitter.add_markup(calls, text[at:begin])
             at = begin
             if at == len(text):
                 return at, False
@@ -307,8 +307,8 @@ class _Machine:
                 return self._leave(region, calls, at, fault=text[at] not in texts)
         result = read_notation(region.notation, reading, text, at, markers=texts, final=self._whole)
         calls.reading = result.state
-        self.emitter.markup(calls, text[at : result.end])
-        self.emitter.arguments(calls, result.json)
+        self.emitter.add_markup(calls, text[at : result.end])
+        self.emitter.add_arguments(calls, result.json)
         if result.state.phase in ("done", "bad"):
             return self._leave(region, calls, result.end, fault=result.state.phase == "bad")
         return result.end, False
@@ -320,14 +320,14 @@ class _Machine:
         known = self.grammar.offered_only
         result = read_call_objects(reading, text, at, markers=texts, known_keys=known, final=self._whole)
         calls.reading = result.state
-        emitter.markup(calls, text[at : result.end])
+        emitter.add_markup(calls, text[at : result.end])
         for found in result.found:
             match found:
                 case ObjectName(name, written_id):
-                    if not emitter.open(calls, name, written_id):
+                    if not emitter.open_call(calls, name, written_id):
                         return self._leave(region, calls, result.end, fault=True)
                 case ObjectArguments(json):
-                    emitter.arguments(calls, json)
+                    emitter.add_arguments(calls, json)
                 case _:
                     emitter.end_call(calls)
                     if region.closes:

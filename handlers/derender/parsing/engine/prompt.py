@@ -1,4 +1,4 @@
-"""Where an output begins, as far as its prompt tells."""
+"""Find the region an output begins in, by parsing the end of its prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where parsing an output is: a small value that travels between pieces, as JSON if need be.
+"""The state of parsing an output: a small value, passed from piece to piece and, as JSON, between requests.
 
 `parse` works on a copy, so a state never changes once it is returned.
 """
@@ -19,9 +19,9 @@ from .lifecycle import Status
 __all__ = ["MAX_LOOKBEHIND", "BodyState", "Call", "OpenCall", "OpenCalls", "ParserState", "Reading"]
 
 MAX_LOOKBEHIND: Final = 64
-"""Most characters that a pattern may look back."""
+"""Maximum number of characters that a pattern may look back."""
 MAX_LEADING_SPACE: Final = 128
-"""Longest white space that waits for what follows it."""
+"""Maximum length of white space that waits for what follows it."""
 
 Count = Annotated[int, Meta(ge=0, lt=2**31)]
 
@@ -63,7 +63,7 @@ class BodyState(
 
 
 Reading = ValueState | NotationState | CallObjectsState | BodyState
-"""Where reading a region is whose text has an inner structure: a value, arguments, call objects or a body."""
+"""The state of reading a region whose text has a structure: a value, arguments, call objects or a body."""
 
 
 class OpenCalls(Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -79,11 +79,11 @@ class OpenCalls(Struct, omit_defaults=True, forbid_unknown_fields=True):
     call: OpenCall | None = None
     """Its open call."""
     reading: Reading | None = None
-    """Where reading the region is."""
+    """The state of reading the region."""
 
 
 class ParserState(Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """Where parsing an output is."""
+    """The state of parsing an output."""
 
     region: str
     held: str = ""

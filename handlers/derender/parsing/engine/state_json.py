@@ -1,4 +1,4 @@
-"""The state as JSON, on its way between pieces."""
+"""The state of parsing as JSON, for its way between requests."""
 
 from __future__ import annotations
 

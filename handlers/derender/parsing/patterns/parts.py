@@ -28,7 +28,7 @@ __all__ = [
 MAX_SPACE: Final = 128
 """Longest white space that belongs to a marker. Of a longer run, the last characters do."""
 MAX_CAPTURED: Final = 200
-"""Longest name, key or id."""
+"""Maximum length of a name, key or id."""
 NUMBER: Final = "\x01"
 """In an expression: the number of its pattern, so that several patterns may capture under one name."""
 END_OF_OUTPUT: Final = "\x02"
@@ -105,8 +105,8 @@ def any_of(characters: str, *, least: int = 0, most: int = MAX_CAPTURED) -> Part
     Args:
         characters: The set as regular expressions write it, without brackets: `^>\s`. Markers never belong to
             it.
-        least: Fewest characters.
-        most: Most characters.
+        least: Minimum number of characters.
+        most: Maximum number of characters.
     """
     negated = characters.startswith("^")
     chosen = rf"[{characters}\ud800-\udfff]" if negated else f"[{characters}]"
