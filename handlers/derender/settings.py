@@ -27,6 +27,7 @@ __all__ = [
     "default_layer",
     "parser_choices",
     "read_origins",
+    "variable_name",
 ]
 
 ValueT = TypeVar("ValueT")
@@ -272,7 +273,7 @@ class Settings:
         }
         values: dict[str, Any] = {}
         for each in fields(cls):
-            variable = variable_of(each.name)
+            variable = variable_name(each.name)
             try:
                 if variable in given:
                     values[each.name] = each.metadata["read"](given.pop(variable))
@@ -289,8 +290,8 @@ class Settings:
         }
 
 
-def variable_of(name: str) -> str:
-    """Return the variable that a field of `Settings` is read from."""
+def variable_name(name: str) -> str:
+    """Return the name of the variable that a field of `Settings` is read from."""
     return f"{_PREFIX}{name.upper()}"
 
 
@@ -298,6 +299,6 @@ def _unknown(variable: str) -> str:
     # Imported here: only a mistake pays for it.
     from difflib import get_close_matches
 
-    known = [*(variable_of(each.name) for each in fields(Settings)), *FUNCTION_VARIABLES]
+    known = [*(variable_name(each.name) for each in fields(Settings)), *FUNCTION_VARIABLES]
     (nearest,) = get_close_matches(variable, known, n=1, cutoff=0)
     return f"{variable[:100]!r} is not a setting; did you mean {nearest}?"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from derender.protocol import generate, limits, reading
-from derender.settings import FUNCTION_VARIABLES, Settings, SettingsError, variable_of
+from derender.settings import FUNCTION_VARIABLES, Settings, SettingsError, variable_name
 from derender.streaming import seal
 from tests.support.paths import ROOT
 
@@ -45,7 +45,7 @@ def template_variables() -> dict[str, set[str]]:
 
 
 def test_every_variable_is_listed_once() -> None:
-    assert [*ROWS] == [*(variable_of(field.name) for field in fields(Settings)), *FUNCTION_VARIABLES]
+    assert [*ROWS] == [*(variable_name(field.name) for field in fields(Settings)), *FUNCTION_VARIABLES]
     assert len(ROWS) == len(SETTINGS)
 
 
@@ -58,14 +58,14 @@ def test_errors_read_as_shown(variable: str, value: str) -> None:
 
 def test_settings_affect_answers_as_listed() -> None:
     for field in fields(Settings):
-        listed = ROWS[variable_of(field.name)][2].partition(",")[0]
+        listed = ROWS[variable_name(field.name)][2].partition(",")[0]
         assert listed == ("yes" if field.metadata["affects_answers"] else "no"), field.name
     assert {ROWS[variable][2] for variable in FUNCTION_VARIABLES} == {"no"}
 
 
 def test_settings_have_the_defaults_that_are_listed() -> None:
     for field in fields(Settings):
-        cell = ROWS[variable_of(field.name)][0]
+        cell = ROWS[variable_name(field.name)][0]
         default = getattr(field.default, "default", field.default)
         if isinstance(default, int | float | str):
             assert cell.startswith(f"`{default}`"), field.name

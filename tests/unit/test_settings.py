@@ -16,7 +16,7 @@ from derender.settings import (
     Settings,
     SettingsError,
     default_layer,
-    variable_of,
+    variable_name,
 )
 from tests.support.functions import load_function, same_logging
 from tests.support.paths import BUNDLED
@@ -122,7 +122,7 @@ def test_every_setting_is_tried_above() -> None:
 
 @pytest.mark.parametrize("value", ["", " ", "\t\n"])
 def test_an_empty_variable_is_not_set(value: str) -> None:
-    names = [*(variable_of(field.name) for field in fields(Settings)), *FUNCTION_VARIABLES, "DERENDER_X"]
+    names = [*(variable_name(field.name) for field in fields(Settings)), *FUNCTION_VARIABLES, "DERENDER_X"]
     assert Settings.from_environment(dict.fromkeys(names, value)) == Settings()
 
 

@@ -11,7 +11,7 @@ from derender.protocol.limits import (
     check_client_request,
     check_count,
     check_prompt_token_ids,
-    check_repeated,
+    check_repeated_prompt,
     check_response,
 )
 from derender.protocol.openai.completions import CompletionChoice, TextCompletion
@@ -86,7 +86,7 @@ def text_completion(
     for place, prompt in enumerate(prompts):
         check_prompt_token_ids(f"prompt_token_ids.{place}", prompt.token_ids, model.limits)
     for path, response in zip(paths, responses, strict=True):
-        check_repeated(path, response, return_token_ids=client.return_token_ids)
+        check_repeated_prompt(path, response, return_token_ids=client.return_token_ids)
     entries = [
         read_entries(path, response.choices, client.candidates, model.limits.vocabulary_size)
         for path, response in zip(paths, responses, strict=True)

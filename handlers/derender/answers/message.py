@@ -157,13 +157,11 @@ class MessageParser(Struct, frozen=True):
                 arguments[event.index] = arguments.get(event.index, "") + event.text
         calls: list[NewCall | MoreArguments] = []
         for index, text in arguments.items():
-            if (start := starts.get(index)) is None:
+            if (call := starts.get(index)) is None:
                 calls.append(MoreArguments(index, text))
             else:
-                made = call_id(
-                    self.ids, start, request_id=request_id, choice=choice, earlier=self.earlier_calls
-                )
-                calls.append(NewCall(index, made, start.name, text))
+                made = call_id(self.ids, call, request_id=request_id, choice=choice, earlier=self.earlier_calls)
+                calls.append(NewCall(index, made, call.name, text))
         return calls
 
     def finish_reason(self, reported: str | None, *, calls: bool) -> str:

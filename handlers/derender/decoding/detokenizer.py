@@ -154,32 +154,32 @@ def _byte_level(
 ) -> tuple[str, DetokenizerState]:
     pieces = vocabulary.visible_pieces if skip_special_tokens else vocabulary.pieces
     data = state.pending + b"".join(map(pieces.__getitem__, token_ids))
-    begun = state.prompt_bytes if state.prompt_bytes and continues(state.prompt_bytes, data) else b""
-    data = begun + data
+    prompt_bytes = state.prompt_bytes if state.prompt_bytes and continues(state.prompt_bytes, data) else b""
+    data = prompt_bytes + data
     end, text, pending = len(data), "", state.pending
     for place in range(len(token_ids), 0, -1):
         if ends_character(data[max(end - 4, 0) : end]):
-            text, begun, pending = data[:end].decode(errors="replace"), b"", b""
+            text, prompt_bytes, pending = data[:end].decode(errors="replace"), b"", b""
             token_ids = token_ids[place:]
             break
         end -= len(pieces[token_ids[place - 1]])
     else:
-        end = len(begun)
+        end = len(prompt_bytes)
     if len(data) - end <= _MAX_PENDING:
-        return text, DetokenizerState(prompt_bytes=begun, pending=data[end:])
+        return text, DetokenizerState(prompt_bytes=prompt_bytes, pending=data[end:])
     for token_id in token_ids:
         pending += pieces[token_id]
         if len(pending) > _MAX_PENDING:
-            more, end = codecs.utf_8_decode(begun + pending, "replace", False)
-            text, begun, pending = text + more, b"", (begun + pending)[end:]
-    return text, DetokenizerState(prompt_bytes=begun, pending=pending)
+            more, end = codecs.utf_8_decode(prompt_bytes + pending, "replace", False)
+            text, prompt_bytes, pending = text + more, b"", (prompt_bytes + pending)[end:]
+    return text, DetokenizerState(prompt_bytes=prompt_bytes, pending=pending)
 
 
 def _byte_fallback(
     vocabulary: Vocabulary, state: DetokenizerState, token_ids: Sequence[int], skip_special_tokens: bool
 ) -> tuple[str, DetokenizerState]:
     pieces = vocabulary.visible_pieces if skip_special_tokens else vocabulary.pieces
-    text, begun, pending = _byte_fallback_text(vocabulary, state, token_ids, pieces)
+    text, prompt_bytes, pending = _byte_fallback_text(vocabulary, state, token_ids, pieces)
     started = state.text_started or bool(text or pending)
     if vocabulary.manifest.strip_leading_space and not state.text_started:
         text = text.removeprefix(" ")
@@ -187,7 +187,7 @@ def _byte_fallback(
         # In a run of byte tokens whose first byte fits no character, each byte is one U+FFFD.
         text += REPLACEMENT * (len(pending) - _MAX_PENDING)
         pending = b"\xff" * _MAX_PENDING
-    return text, DetokenizerState(text_started=started, prompt_bytes=begun, pending=pending)
+    return text, DetokenizerState(text_started=started, prompt_bytes=prompt_bytes, pending=pending)
 
 
 def _byte_fallback_text(
@@ -201,23 +201,23 @@ def _byte_fallback_text(
         except UnicodeDecodeError:
             pass
     parts: list[str] = []
-    begun, pending = state.prompt_bytes, state.pending
+    prompt_bytes, pending = state.prompt_bytes, state.pending
     for are_bytes, ids in groupby(token_ids, vocabulary.byte_tokens.__contains__):
         data = b"".join(map(pieces.__getitem__, ids))
         if are_bytes:
             pending += data
-            if begun and not continues(begun, pending):
-                begun = b""
+            if prompt_bytes and not continues(prompt_bytes, pending):
+                prompt_bytes = b""
             # `tokenizers` decodes a run that is not UTF-8 as one U+FFFD for each byte. Here that starts at the
             # first byte that fits no character: a stream has already sent the characters before it.
-            text, rest = decode_valid(begun + pending)
+            text, rest = decode_valid(prompt_bytes + pending)
             parts.append(text)
-            begun, pending = (b"", rest) if text else (begun, pending)
+            prompt_bytes, pending = (b"", rest) if text else (prompt_bytes, pending)
         elif data:
             # The run of byte tokens ends: what is held of it can't become a character any more.
             parts.append(REPLACEMENT * len(pending) + data.decode())
-            begun = pending = b""
-    return "".join(parts), begun, pending
+            prompt_bytes = pending = b""
+    return "".join(parts), prompt_bytes, pending
 
 
 @catch_panics()
@@ -227,7 +227,7 @@ def _library(
     """Decode with the `tokenizers` library, id by id: the text of each is what the window's text gains."""
     decode_window = _window_decoder(vocabulary)
     parts: list[str] = []
-    window, pending, begun = list(state.window), state.pending_ids, state.prompt_ids
+    window, pending, prompt_ids = list(state.window), state.pending_ids, state.prompt_ids
     for token_id in token_ids:
         if skip_special_tokens and token_id in vocabulary.special:
             continue
@@ -240,9 +240,9 @@ def _library(
             and pending < _MAX_LIBRARY_PENDING
         ):
             continue
-        parts.append(_added_text(decode_window, window, text, pending, begun))
-        window, pending, begun = window[-_LIBRARY_CONTEXT:], 0, 0
-    return "".join(parts), DetokenizerState(window=tuple(window), pending_ids=pending, prompt_ids=begun)
+        parts.append(_added_text(decode_window, window, text, pending, prompt_ids))
+        window, pending, prompt_ids = window[-_LIBRARY_CONTEXT:], 0, 0
+    return "".join(parts), DetokenizerState(window=tuple(window), pending_ids=pending, prompt_ids=prompt_ids)
 
 
 def _window_decoder(vocabulary: Vocabulary) -> Callable[[Sequence[int]], str]:
@@ -252,12 +252,16 @@ def _window_decoder(vocabulary: Vocabulary) -> Callable[[Sequence[int]], str]:
 
 
 def _added_text(
-    decode_window: Callable[[Sequence[int]], str], window: Sequence[int], text: str, pending: int, begun: int
+    decode_window: Callable[[Sequence[int]], str],
+    window: Sequence[int],
+    text: str,
+    pending: int,
+    prompt_ids: int,
 ) -> str:
     """Return what the last `pending` ids of a window add to its text."""
     read = len(window) - pending
-    before = decode_window(window[: read - begun])
-    if begun and text[len(before) :].startswith(REPLACEMENT):
+    before = decode_window(window[: read - prompt_ids])
+    if prompt_ids and text[len(before) :].startswith(REPLACEMENT):
         before = decode_window(window[:read])
     return text[len(before) :]
 

@@ -52,8 +52,8 @@ class Decoded(NamedTuple):
 
     pieces: Sequence[Piece]
     """Text and, for a parser, markers."""
-    shown: int | None
-    """Number of ids up to the one that completed a stop string; None if all ids are shown."""
+    visible_tokens: int | None
+    """Number of ids up to the one that completed a stop string; None if all ids are visible."""
     finish_reason: str | None
     stop_reason: StopReason
     ended: bool
@@ -191,11 +191,11 @@ class OutputDecoder(Struct, frozen=True):
         if not strings:
             pieces, detokenizer = self._read(state.detokenizer, token_ids)
             return pieces, len(token_ids), replace(state, detokenizer=detokenizer)
-        pieces, after = self._scan(state, token_ids, strings, hold=not whole)
+        pieces, next_state = self._scan(state, token_ids, strings, hold=not whole)
         read = len(token_ids)
-        if after.stop_string is not None and not whole:
+        if next_state.stop_string is not None and not whole:
             read = self._count_until_stop(state, token_ids, strings)
-        return pieces, read, after
+        return pieces, read, next_state
 
     def _count_until_stop(self, state: OutputState, token_ids: Sequence[int], strings: Sequence[str]) -> int:
         """Count the ids up to the one that completes a stop string, by decoding them again one by one."""

@@ -25,9 +25,9 @@ def ends_character(data: bytes) -> bool:
     return not data
 
 
-def continues(begun: bytes, data: bytes) -> bool:
-    """Return whether bytes complete the character that others begin, or may still do so."""
-    text, _ = codecs.utf_8_decode((begun + data)[:4], "replace", False)
+def continues(beginning: bytes, data: bytes) -> bool:
+    """Return whether bytes complete the character that `beginning` begins, or may still do so."""
+    text, _ = codecs.utf_8_decode((beginning + data)[:4], "replace", False)
     return not text.startswith(REPLACEMENT)
 
 

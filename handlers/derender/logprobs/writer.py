@@ -71,8 +71,8 @@ class LogprobWriter:
         for place, token_id, text in self.strings.find_completed(entries, context):
             written[place] = self._write_token(token_id, text)
         lengths = list(map(sub, ends, [0, *ends]))
-        after = {length: _punctuation(length) for length in set(lengths)}
-        punctuation = [each for length in lengths for each in after[length]]
+        by_length = {length: _punctuation(length) for length in set(lengths)}
+        punctuation = [each for length in lengths for each in by_length[length]]
         punctuation[-1] = punctuation[-1].removesuffix(b",")
         parts = [b""] * (3 * len(tokens))
         parts[0::3] = written

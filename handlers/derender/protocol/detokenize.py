@@ -12,7 +12,9 @@ __all__ = ["DetokenizeRequest", "DetokenizeResponse"]
 class DetokenizeRequest(WireModel):
     """Token ids to decode."""
 
-    model: str | None = Field(default=None, description="Name of the model. Defaults to the default model.")
+    model: str | None = Field(
+        default=None, description="Name of the model. The default model is used if there is none."
+    )
     tokens: list[NonNegativeInt] = Field(description="The ids of a whole text.", examples=[[9707, 11, 1879, 0]])
 
 

@@ -23,10 +23,10 @@ __all__ = [
     "check_count",
     "check_length",
     "check_prompt_token_ids",
-    "check_repeated",
+    "check_repeated_prompt",
     "check_response",
     "check_stop_strings",
-    "check_streamed",
+    "check_stream_size",
     "out_of_vocabulary",
 ]
 
@@ -77,7 +77,7 @@ def check_count(path: str, count: int, limits: Limits) -> None:
         )
 
 
-def check_streamed(path: str, chunks: int, choices: int) -> None:
+def check_stream_size(path: str, chunks: int, choices: int) -> None:
     """Refuse more generate chunks than one request may have, or more choices than may share a state.
 
     Raises:
@@ -170,7 +170,7 @@ def check_prompt_token_ids(path: str, token_ids: Sequence[int] | None, limits: L
         _check_ids(path, token_ids, limits)
 
 
-def check_repeated(path: str, response: GenerateResponse, *, return_token_ids: bool) -> None:
+def check_repeated_prompt(path: str, response: GenerateResponse, *, return_token_ids: bool) -> None:
     """Refuse a prompt that is too large when it is repeated in each choice of a text completion.
 
     Raises:

@@ -64,13 +64,13 @@ class ChatGeneration(Generation[ChatRequest, ChatCompletionChunk]):
 
     endpoint: ClassVar[str] = "chat"
 
-    def _write_choice(self, delta: ChoiceDelta, after: ChoiceState) -> tuple[ChatChunkChoice, ChoiceState]:
+    def _write_choice(self, delta: ChoiceDelta, next_state: ChoiceState) -> tuple[ChatChunkChoice, ChoiceState]:
         choice, decoded, messages = delta.generated, delta.decoded, self.messages
         logprobs = finish_reason = None
         if choice.logprobs is not None and not messages.hides_tokens:
             logprobs = self.model.logprobs.write_chat(delta.logprobs, delta.context)
         if decoded.finish_reason is not None:
-            finish_reason = messages.finish_reason(decoded.finish_reason, calls=after.calls > 0)
+            finish_reason = messages.finish_reason(decoded.finish_reason, calls=next_state.calls > 0)
         returns_ids = self.client.return_token_ids and not messages.hides_tokens
         written = ChatChunkChoice(
             index=choice.index,
@@ -82,7 +82,7 @@ class ChatGeneration(Generation[ChatRequest, ChatCompletionChunk]):
             routed_experts=choice.routed_experts,
             weight_versions=choice.weight_versions,
         )
-        return written, after
+        return written, next_state
 
     def _write_chunk(self, chunk: GenerateChunk, fields: dict[str, Any]) -> ChatCompletionChunk:
         prompt = chunk.prompt_token_ids if self.client.return_token_ids else None

@@ -51,11 +51,11 @@ class CompletionGeneration(Generation[CompletionRequest, TextCompletionChunk]):
     endpoint: ClassVar[str] = "completions"
 
     def _write_choice(
-        self, delta: ChoiceDelta, after: ChoiceState
+        self, delta: ChoiceDelta, next_state: ChoiceState
     ) -> tuple[CompletionChunkChoice, ChoiceState]:
         choice, writer = delta.generated, self.model.logprobs
-        logprobs = writer.write_completion(delta.entries, delta.context, after.offset)
-        after = replace(after, offset=after.offset + sum(map(len, logprobs["tokens"])))
+        logprobs = writer.write_completion(delta.entries, delta.context, next_state.offset)
+        next_state = replace(next_state, offset=next_state.offset + sum(map(len, logprobs["tokens"])))
         if delta.logprobs is None:
             logprobs = writer.write_completion(None)
         returns_ids = self.client.return_token_ids
@@ -70,7 +70,7 @@ class CompletionGeneration(Generation[CompletionRequest, TextCompletionChunk]):
             routed_experts=choice.routed_experts,
             weight_versions=choice.weight_versions,
         )
-        return written, after
+        return written, next_state
 
     def _write_chunk(self, _: GenerateChunk, fields: dict[str, Any]) -> TextCompletionChunk:
         return TextCompletionChunk(**fields)

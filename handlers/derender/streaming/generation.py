@@ -107,9 +107,9 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
         """
         chunk, choices = checked.chunk, []
         for choice in chunk.choices:
-            written, after = self._derender_choice(state, checked, choice)
+            written, next_state = self._derender_choice(state, checked, choice)
             choices.append(written)
-            state = replace(state, choices={**state.choices, choice.index: after})
+            state = replace(state, choices={**state.choices, choice.index: next_state})
         if chunk.usage is not None and state.finished(self.n):
             state = replace(state, counted=True)
         fields = {
@@ -145,8 +145,8 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
     def _derender_choice(
         self, state: GenerationState, checked: CheckedChunk, choice: ChunkChoice
     ) -> tuple[WireModel, ChoiceState]:
-        begun = state.choices.get(choice.index)
-        before = begun or state.beginning
+        earlier = state.choices.get(choice.index)
+        before = earlier or state.beginning
         token_ids = choice.token_ids or []
         decoded, output = self._decoder.decode_delta(
             before.output, token_ids, choice.finish_reason, choice.stop_reason
@@ -160,8 +160,8 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             choice=choice.index,
         )
         entries = checked.entries or Entries.of_ids(token_ids)
-        if decoded.shown is not None:
-            token_ids, entries = token_ids[: decoded.shown], entries.first(decoded.shown)
+        if decoded.visible_tokens is not None:
+            token_ids, entries = token_ids[: decoded.visible_tokens], entries.first(decoded.visible_tokens)
         delta = ChoiceDelta(
             generated=choice,
             decoded=decoded,
@@ -171,9 +171,9 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             logprobs=checked.entries and entries,
             entries=entries,
             context=before.logprob_context,
-            is_first=begun is None,
+            is_first=earlier is None,
         )
-        after = replace(
+        next_state = replace(
             before,
             output=output,
             parsing=parsing,
@@ -182,19 +182,19 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             received=before.received + len(choice.token_ids or ()),
             finished=choice.finish_reason is not None,
         )
-        return self._write_choice(delta, after)
+        return self._write_choice(delta, next_state)
 
     @cached_property
     def _decoder(self) -> OutputDecoder:
         return output_decoder(self.model.vocabulary, self.client, self.parser, stops_reported=False)
 
     @abstractmethod
-    def _write_choice(self, delta: ChoiceDelta, after: ChoiceState) -> tuple[WireModel, ChoiceState]:
+    def _write_choice(self, delta: ChoiceDelta, next_state: ChoiceState) -> tuple[WireModel, ChoiceState]:
         """Write what a generate chunk adds to a choice.
 
         Args:
             delta: What it adds.
-            after: The choice's state after decoding it.
+            next_state: The choice's state after decoding it.
 
         Returns:
             The choice of the client's chunk, and the choice's state after writing it.

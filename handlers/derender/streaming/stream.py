@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
 from derender.answers.choices import resolve_prompt
-from derender.protocol.limits import check_prompt_token_ids, check_streamed
+from derender.protocol.limits import check_prompt_token_ids, check_stream_size
 
 from .checks import check_order, read_chunk
 from .seal import open_state, seal_state
@@ -54,7 +54,7 @@ def derender_chunks(
     model = generation.model
     chunks = request.chunks
     indexes = {choice.index for chunk in chunks for choice in chunk.choices}
-    check_streamed("generate_chunks", len(chunks), len(indexes))
+    check_stream_size("generate_chunks", len(chunks), len(indexes))
     if request.generate_chunks is None:
         paths = ["generate_chunk"]
     else:

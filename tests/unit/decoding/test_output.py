@@ -90,14 +90,14 @@ def test_a_stop_string_in_a_raw_output_is_only_reported(
 def test_a_delta_counts_the_ids_up_to_a_stop_string(bytes_vocabulary: Vocabulary) -> None:
     decoder = OutputDecoder(bytes_vocabulary, StopRule(["world"], token_ids={COMMA}, reported=False))
     first, state = decoder.decode_delta(decoder.start(None), [HELLO, COMMA], None, None)
-    assert (first.pieces, first.shown, first.ended) == (["Hello"], None, False)
+    assert (first.pieces, first.visible_tokens, first.ended) == (["Hello"], None, False)
     second, state = decoder.decode_delta(state, [WORLD, BANG], None, None)
-    assert ("".join(map(str, second.pieces)), second.shown, second.ended) == (", ", 1, True)
+    assert ("".join(map(str, second.pieces)), second.visible_tokens, second.ended) == (", ", 1, True)
     assert (second.finish_reason, second.stop_reason) == (None, "world")
     after, state = decoder.decode_delta(state, [HELLO], None, None)
-    assert (after.pieces, after.shown, after.stop_reason) == ((), 0, None)
+    assert (after.pieces, after.visible_tokens, after.stop_reason) == ((), 0, None)
     last, _ = decoder.decode_delta(state, [HELLO], "length", None)
-    assert (last.pieces, last.shown, last.finish_reason, last.stop_reason) == ((), 0, "stop", "world")
+    assert (last.pieces, last.visible_tokens, last.finish_reason, last.stop_reason) == ((), 0, "stop", "world")
 
 
 def test_a_reported_stop_string_is_cut_from_held_text(bytes_vocabulary: Vocabulary) -> None:
