@@ -61,10 +61,10 @@ def serving(upstream: int | None = None) -> Iterator[tuple[int, int]]:
     """Run `derender serve` with the bundled vocabulary and its parsers.
 
     Args:
-        upstream: The generate server's port.
+        upstream: Port of the generate server that it relays to, if it relays.
 
     Yields:
-        Its port, and its process id.
+        The port and the process id.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

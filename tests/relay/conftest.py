@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from tests.support.relay_faults import expect_clean_log
 from tests.support.relay_server import RelayServer
 
 if TYPE_CHECKING:
@@ -63,3 +64,10 @@ def unused_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def _clean_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """The log has no secret and no unexpected exception."""
+    with expect_clean_log(caplog):
+        yield

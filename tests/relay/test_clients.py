@@ -74,6 +74,14 @@ def test_a_disconnect_cancels_the_generations_of_all_prompts(
     assert all(received.cancelled.wait(10) for received in upstream.requests if received.path == GENERATE)
 
 
+def test_connections_to_the_generate_server_are_reused(relay: RelayServer, upstream: UpstreamServer) -> None:
+    ids = [*qwen3().encode("one"), END]
+    upstream.replies(stream([*chunks_of(ids), usage(9, len(ids))]))
+    for _ in range(3):
+        relay.stream(CHAT + RELAY, relay_chat())
+    assert len({received.request.client for received in upstream.requests}) == 1
+
+
 # --- clients that read slowly ---------------------------------------------------------------------------------
 
 EVENTS: Final = 200

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from tests.support.upstream_server import UpstreamServer
 
+pytestmark = pytest.mark.usefixtures("_clean_log")
+
 LIMIT: Final = 1 << 20
 
 

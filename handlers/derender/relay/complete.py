@@ -24,12 +24,12 @@ __all__ = ["generate"]
 
 
 async def generate(
-    client: UpstreamClient, upstream: Upstream, requests: Sequence[PreparedRequest], limit: int
+    upstream_client: UpstreamClient, upstream: Upstream, requests: Sequence[PreparedRequest], limit: int
 ) -> list[GenerateResponse]:
     """Send all requests to a generate server concurrently.
 
     Args:
-        client: Calls the generate server.
+        upstream_client: Calls the generate server.
         upstream: The generate server.
         requests: The requests.
         limit: Maximum bytes of a response.
@@ -44,7 +44,7 @@ async def generate(
 
     async def generate_one(place: int, request: PreparedRequest) -> None:
         with log_faults(upstream.name):
-            responses[place] = _read(await client.generate(upstream, request.body, limit), request)
+            responses[place] = _read(await upstream_client.generate(upstream, request.body, limit), request)
 
     await run_all(partial(generate_one, place, request) for place, request in enumerate(requests))
     return [responses[place] for place in range(len(requests))]

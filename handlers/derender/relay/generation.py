@@ -115,8 +115,7 @@ class RelayedGeneration(Generic[ChunkT]):
             UpstreamRefusal: The event is an error that the client may see.
         """
         chunk, checked = self._check(data)
-        if chunk.usage is not None and (not chunk.choices or self._generation.n == 1):
-            self._usage = chunk.usage
+        self._usage = chunk.usage or self._usage
         self._upstream_id = self._upstream_id or chunk.request_id
         self._candidates += count_candidates(chunk.choices)
         if not chunk.choices:

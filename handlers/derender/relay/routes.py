@@ -50,7 +50,7 @@ class _Exchange(NamedTuple):
     client: ClientRequest
     requested: RequestedModel
     upstream: Upstream
-    upstreams: UpstreamClient
+    upstream_client: UpstreamClient
     created: int
     """Unix time in seconds."""
 
@@ -134,7 +134,7 @@ class Routes:
         path = f"{self.endpoint.openai.path}/render"
         with log_faults(render.name):
             requests = read_generate_requests(
-                await exchange.upstreams.render(path, content, self.max_body_bytes)
+                await exchange.upstream_client.render(path, content, self.max_body_bytes)
             )
         if len(requests) > 1 and not self.endpoint.many_prompts:
             raise BadGateway(f"the render service returned {len(requests)} prompts for one conversation")
@@ -149,7 +149,7 @@ class Routes:
     ) -> Response:
         scope = exchange.request.scope
         answer = StreamedAnswer(
-            exchange.upstreams,
+            exchange.upstream_client,
             exchange.upstream,
             prepare,
             generation,
@@ -173,7 +173,7 @@ class Routes:
         prompts = [request.prompt for request in requests]
         tally = Tally(prompt_tokens=sum(prompt.tokens for prompt in prompts))
         note(scope, lambda: AnswerFacts(model=name, tally=tally))
-        responses = await generate(exchange.upstreams, exchange.upstream, requests, self.max_body_bytes)
+        responses = await generate(exchange.upstream_client, exchange.upstream, requests, self.max_body_bytes)
         try:
             answer = write(prompts, responses, exchange.created)
         except DerenderError as error:

@@ -52,7 +52,7 @@ class StreamedAnswer(Generic[ChunkT]):
     """The events of a streamed answer.
 
     Attributes:
-        upstreams: Calls the generate server.
+        upstream_client: Calls the generate server.
         upstream: The generate server.
         prepare: Prepares the requests to the generate server, one for each prompt.
         generation: Derenders the chunks. Each request completes it with its prompt.
@@ -61,7 +61,7 @@ class StreamedAnswer(Generic[ChunkT]):
         observed: Whether to count what parsers make of choices.
     """
 
-    upstreams: UpstreamClient
+    upstream_client: UpstreamClient
     upstream: Upstream
     prepare: Callable[[], Awaitable[Sequence[PreparedRequest]]]
     generation: Generation[DerenderedRequest, ChunkT]
@@ -132,7 +132,7 @@ class StreamedAnswer(Generic[ChunkT]):
     async def _relay(self, request: PreparedRequest, generation: RelayedGeneration[ChunkT], emit: Emit) -> None:
         with log_faults(self.upstream.name):
             with move_on_after(math.inf) as grace:
-                async with aclosing(self.upstreams.stream(self.upstream, request.body)) as events:
+                async with aclosing(self.upstream_client.stream(self.upstream, request.body)) as events:
                     await self._follow(generation, events, emit, grace)
             if not generation.ended:
                 raise UpstreamLost("the generate server ended its stream before all choices had finished")
@@ -166,11 +166,11 @@ class StreamedAnswer(Generic[ChunkT]):
                 raise
 
     def _usage(self) -> Usage:
-        first, *others = (generation.usage() for generation in self._generations)
-        if not others:
-            return first
-        prompt_tokens = sum((each.prompt_tokens for each in others), first.prompt_tokens)
-        completion_tokens = sum((each.completion_tokens for each in others), first.completion_tokens)
+        usages = [generation.usage() for generation in self._generations]
+        if len(usages) == 1:
+            return usages[0]
+        prompt_tokens = sum(usage.prompt_tokens for usage in usages)
+        completion_tokens = sum(usage.completion_tokens for usage in usages)
         return Usage(
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,

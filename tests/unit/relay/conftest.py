@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from tests.support.relay_faults import expect_clean_log
 from tests.support.relay_in_process import InProcessRelay, UpstreamTransport
 
 if TYPE_CHECKING:
@@ -78,3 +79,10 @@ def relay(make_relay: RelayFactory) -> InProcessRelay:
 def plain_relay(make_relay: RelayFactory) -> InProcessRelay:
     """The relay without parsers."""
     return make_relay(tool_call_parser="none", reasoning_parser="none")
+
+
+@pytest.fixture
+def _clean_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """The log has no secret and no unexpected exception."""
+    with expect_clean_log(caplog):
+        yield

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tests.support.relay_in_process import InProcessRelay, UpstreamTransport
     from tests.support.upstream_server import ReceivedRequest
 
+pytestmark = pytest.mark.usefixtures("_clean_log")
+
 RESPONSES: Final[dict[str, tuple[Reply, tuple[int, str]]]] = {
     "is lost": (Reply([], before=[break_off]), BAD_GATEWAY),
     "is truncated": (Reply([b'{"choices"', break_off]), BAD_GATEWAY),

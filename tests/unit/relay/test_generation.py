@@ -177,6 +177,12 @@ def test_usage_is_in_every_chunk_if_asked_for(
     assert (last["choices"], last["usage"]["completion_tokens"]) == ([], len(hello()))
 
 
+def test_usage_counts_at_least_what_came(plain_relay: InProcessRelay, upstream: UpstreamTransport) -> None:
+    upstream.replies(stream([*chunks_of(hello()), usage(9, 1)]))
+    *_, last = plain_relay.stream(CHAT + RELAY, relay_chat(stream_options={"include_usage": True}))
+    assert last["usage"]["completion_tokens"] == len(hello())
+
+
 def test_details_of_usage_are_passed_on(plain_relay: InProcessRelay, upstream: UpstreamTransport) -> None:
     counted = usage(9, 12)
     counted["usage"]["prompt_tokens_details"] = {"cached_tokens": 8}

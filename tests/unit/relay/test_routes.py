@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from .conftest import RelayFactory
 
+pytestmark = pytest.mark.usefixtures("_clean_log")
+
 # --- refused requests -----------------------------------------------------------------------------------------
 
 INVALID: Final = (400, "Bad Request")

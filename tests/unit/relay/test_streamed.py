@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tests.support.relay_in_process import InProcessRelay, UpstreamTransport
     from tests.support.upstream_server import Part, ReceivedRequest
 
+pytestmark = pytest.mark.usefixtures("_clean_log")
+
 ERROR: Final = {"error": {"message": "no more", "type": "X", "param": None, "code": 500}}
 OTHER_VOCABULARY: Final = {"choices": [{"index": 0, "token_ids": [151_936]}]}
 
@@ -166,6 +168,7 @@ def test_a_fault_while_the_stream_is_cut_is_logged(
     *_, last = events_of(plain_relay.post(CHAT + RELAY, relay_chat()).content)
     assert last["error"]["code"] == 502
     assert "unexpected ValueError" in caplog.text
+    caplog.clear()
 
 
 @pytest.mark.parametrize(

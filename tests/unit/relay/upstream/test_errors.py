@@ -16,6 +16,8 @@ from tests.support.upstream_server import Reply, answer
 if TYPE_CHECKING:
     from tests.support.relay_in_process import InProcessRelay, UpstreamTransport
 
+pytestmark = pytest.mark.usefixtures("_clean_log")
+
 TRACE: Final = 'Traceback (most recent call last):\n  File "x.py", line 1'
 BAD_REQUEST: Final = (400, "BadRequestError")
 NO_REASON: Final = "gave no reason"
