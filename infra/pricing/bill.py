@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .prices import Price
 
-__all__ = ["COLD", "MONITORING", "TRACED", "Part", "billed", "dollars", "generation", "invocations", "month"]
+__all__ = [
+    "COLD",
+    "MONITORING",
+    "TRACED",
+    "Part",
+    "billed_ms",
+    "count_invocations",
+    "dollars",
+    "price_generation",
+    "price_month",
+]
 
 COLD: Final = 0.01
 """Share of invocations that are cold starts. AWS says that it is less."""
@@ -63,14 +73,14 @@ def dollars(parts: Iterable[Part]) -> float:
     return sum(part.dollars for part in parts)
 
 
-def generation(plan: Plan) -> tuple[Part, ...]:
+def price_generation(plan: Plan) -> tuple[Part, ...]:
     """Return the price of one generation."""
-    count, gigabytes = invocations(plan), plan.memory / _MB_PER_GB
+    count, gigabytes = count_invocations(plan), plan.memory / _MB_PER_GB
     kind = "provisioned" if plan.start == "provisioned" else "Lambda"
     compute = PRICES[f"{kind} compute, {plan.architecture}"]
     parts = [
         Part("Lambda requests", count, PRICES["Lambda requests"]),
-        Part("Lambda compute", count * gigabytes * billed(plan) / 1000, compute),
+        Part("Lambda compute", count * gigabytes * billed_ms(plan) / 1000, compute),
     ]
     match plan.start:
         case "on-demand":
@@ -91,7 +101,7 @@ def generation(plan: Plan) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def month(plan: Plan) -> tuple[Part, ...]:
+def price_month(plan: Plan) -> tuple[Part, ...]:
     """Return the monthly price without any generation and without `MONITORING`."""
     gigabyte_seconds = plan.memory / _MB_PER_GB * SECONDS
     match plan.start:
@@ -103,7 +113,7 @@ def month(plan: Plan) -> tuple[Part, ...]:
     return ()
 
 
-def invocations(plan: Plan) -> float:
+def count_invocations(plan: Plan) -> float:
     """Return the invocations of the function per generation."""
     match plan.mode:
         case "chunk":
@@ -115,7 +125,7 @@ def invocations(plan: Plan) -> float:
     return 1
 
 
-def billed(plan: Plan) -> int:
+def billed_ms(plan: Plan) -> int:
     """Return the milliseconds that Lambda bills for an invocation."""
     return math.ceil(_duration(plan) if plan.duration is None else plan.duration)
 

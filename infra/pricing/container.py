@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .bill import dollars, generation, month
+from .bill import dollars, price_generation, price_month
 from .measured import ANSWER_TOKENS, MANY_CANDIDATES
 from .prices import HOURS, PRICES, SECONDS
 
@@ -43,5 +43,5 @@ def break_even(plan: Plan) -> float | None:
 
     Several containers are then not cheaper either: each costs more than the functions do for its capacity.
     """
-    rate = max(CONTAINER_MONTH - dollars(month(plan)), 0) / (dollars(generation(plan)) * SECONDS)
+    rate = max(CONTAINER_MONTH - dollars(price_month(plan)), 0) / (dollars(price_generation(plan)) * SECONDS)
     return rate if rate * busy(plan) <= 1 else None

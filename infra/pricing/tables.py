@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from .bill import MONITORING, billed, dollars, generation, invocations, month
+from .bill import MONITORING, billed_ms, count_invocations, dollars, price_generation, price_month
 from .container import CONTAINER, CONTAINER_MONTH, break_even, busy
 from .measured import ANSWER_TOKENS, CHUNKS, DURATIONS, MANY_CANDIDATES
 from .plan import PLANS
@@ -54,7 +54,7 @@ class Table(NamedTuple):
 
 def price(plan: Plan, rate: float) -> Table:
     """Return each part of the price of a plan at a rate of generations per second."""
-    each, always, monthly = generation(plan), (*month(plan), *MONITORING), rate * SECONDS
+    each, always, monthly = price_generation(plan), (*price_month(plan), *MONITORING), rate * SECONDS
     blank = [""] * len(_millions(plan, 0))
     rows = [
         *(
@@ -69,7 +69,7 @@ def price(plan: Plan, rate: float) -> Table:
     candidates = f" × {plan.candidates} candidates" if plan.candidates else ""
     title = (
         f"{_unit(plan).capitalize()} of {plan.tokens:,} tokens{candidates}, mode {plan.mode}\n"
-        f"{plan.door}, {plan.memory:,} MB, {plan.architecture}: {billed(plan):,} ms per invocation\n"
+        f"{plan.door}, {plan.memory:,} MB, {plan.architecture}: {billed_ms(plan):,} ms per invocation\n"
         f"us-east-1, list prices of {AS_OF}"
     )
     return Table(title, columns, rows)
@@ -78,7 +78,7 @@ def price(plan: Plan, rate: float) -> Table:
 def compare(plan: Plan, rate: float) -> str:
     """Compare a plan with containers, without monitoring, which they need too."""
     needed = math.ceil(rate * busy(plan)) or 1
-    here = dollars(generation(plan)) * rate * SECONDS + dollars(month(plan))
+    here = dollars(price_generation(plan)) * rate * SECONDS + dollars(price_month(plan))
     from_on = break_even(plan)
     cheaper = "never cheaper" if from_on is None else f"cheaper above {_number(from_on)} per second"
     return (
@@ -112,12 +112,12 @@ def document() -> tuple[Table, ...]:
 def _ways() -> Table:
     rows = []
     for name, plan in _WAYS.items():
-        parts = {part.name: part.dollars * MILLION for part in generation(plan)}
+        parts = {part.name: part.dollars * MILLION for part in price_generation(plan)}
         compute = parts.pop("Lambda compute") + parts.pop("cold starts")
         watched = parts.pop("logs") + parts.pop("traces")
         requests = sum(parts.values())
         total = requests + compute + watched
-        facts = (f"{plan.memory:,}", f"{billed(plan):,}", _number(invocations(plan)))
+        facts = (f"{plan.memory:,}", f"{billed_ms(plan):,}", _number(count_invocations(plan)))
         rows.append([name, *facts, *map(_money, (requests, compute, watched, total, total / plan.tokens))])
     amounts = ("requests", "compute", "logs, traces", "total", "per million tokens")
     return Table("Dollars per million generations", ("way", "MB", "billed ms", "invocations", *amounts), rows)
@@ -127,7 +127,10 @@ def _sizes() -> Table:
     def cells(plan: Plan) -> list[str]:
         sizes = [replace(plan, memory=memory) for memory in DURATIONS]
         arm = replace(plan, architecture="arm64")
-        return [f"{_money(dollars(generation(each)) * MILLION)} ({billed(each)} ms)" for each in (*sizes, arm)]
+        return [
+            f"{_money(dollars(price_generation(each)) * MILLION)} ({billed_ms(each)} ms)"
+            for each in (*sizes, arm)
+        ]
 
     columns = ("way", *(f"{memory:,} MB" for memory in DURATIONS), "1,024 MB, arm64")
     rows = [[name, *cells(plan)] for name, plan in _WAYS.items() if plan.memory == _ANSWER.memory]
@@ -141,7 +144,7 @@ def _starts() -> Table:
         "one provisioned instance": replace(_ANSWER, start="provisioned"),
     }
     rows = [
-        [name, _money(dollars(generation(plan)) * MILLION), _money(dollars(month(plan)))]
+        [name, _money(dollars(price_generation(plan)) * MILLION), _money(dollars(price_month(plan)))]
         for name, plan in plans.items()
     ]
     return Table("Dollars by start", ("start", "per million answers", "per month"), rows)
@@ -156,7 +159,7 @@ def _container() -> Table:
             _number(1 / busy(plan)),
             _money(CONTAINER_MONTH * busy(plan) / SECONDS * MILLION),
         ]
-        functions = _money(dollars(generation(plan)) * MILLION)
+        functions = _money(dollars(price_generation(plan)) * MILLION)
         rows.append([name, *cells, functions, "never" if from_on is None else f"{_number(from_on)} per second"])
     columns = ("work", "vLLM's time", "most per second", "a million at that rate", "functions", "cheaper above")
     return Table(f"One container with vLLM: {CONTAINER}, ${_money(CONTAINER_MONTH)} a month", columns, rows)

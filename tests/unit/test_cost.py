@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from derender.cli import main
-from pricing.bill import COLD, TRACED, billed, dollars, generation, invocations, month
+from pricing.bill import (
+    COLD,
+    TRACED,
+    billed_ms,
+    count_invocations,
+    dollars,
+    price_generation,
+    price_month,
+)
 from pricing.container import CONTAINER_MONTH, break_even, busy
 from pricing.measured import DURATIONS, LOG_BYTES, durations
 from pricing.plan import PLANS
@@ -27,7 +35,7 @@ ALWAYS: Final = ("cold starts", "logs", "traces")
 
 def million(plan: Plan) -> dict[str, float]:
     """Return dollars per million generations by part, to a tenth of a cent and without zeros."""
-    parts = {part.name: round(part.dollars * 1e6, 3) for part in generation(plan)}
+    parts = {part.name: round(part.dollars * 1e6, 3) for part in price_generation(plan)}
     return {name: amount for name, amount in parts.items() if amount}
 
 
@@ -60,7 +68,7 @@ def answers(**fields: Any) -> Plan:
 )
 def test_work_has_these_parts(plan: Plan, parts: dict[str, float]) -> None:
     assert work(plan) == parts
-    assert dollars(generation(plan)) * 1e6 == pytest.approx(sum(million(plan).values()), abs=0.005)
+    assert dollars(price_generation(plan)) * 1e6 == pytest.approx(sum(million(plan).values()), abs=0.005)
 
 
 def test_cold_starts_are_billed_for_their_init_phase() -> None:
@@ -77,7 +85,7 @@ def test_logs_and_traces_are_billed() -> None:
 
 @pytest.mark.parametrize(("duration", "milliseconds"), [(0.1, 1), (1, 1), (1.0001, 2), (29.5, 30)])
 def test_milliseconds_are_billed_whole(duration: float, milliseconds: int) -> None:
-    assert billed(replace(answers(), duration=duration)) == milliseconds
+    assert billed_ms(replace(answers(), duration=duration)) == milliseconds
 
 
 @pytest.mark.parametrize(
@@ -85,7 +93,7 @@ def test_milliseconds_are_billed_whole(duration: float, milliseconds: int) -> No
     [("complete", 595, 1), ("chunk", 2048, 2048), ("chunks", 2048, 128), ("chunks", 17, 2), ("relay", 2048, 1)],
 )
 def test_a_generation_takes_so_many_invocations(mode: Mode, tokens: int, count: int) -> None:
-    assert invocations(replace(PLANS[mode], tokens=tokens)) == count
+    assert count_invocations(replace(PLANS[mode], tokens=tokens)) == count
 
 
 def test_large_bodies_are_several_requests_to_an_http_api() -> None:
@@ -97,14 +105,14 @@ def test_large_bodies_are_several_requests_to_an_http_api() -> None:
 
 def test_a_relay_is_billed_for_the_whole_generation() -> None:
     relay = replace(PLANS["relay"], tokens=1000, tokens_per_second=100)
-    assert billed(relay) == pytest.approx(10_000, abs=20)
+    assert billed_ms(relay) == pytest.approx(10_000, abs=20)
     # Half a GB for 10 s is 5 GB-seconds.
     assert million(relay)["Lambda compute"] == pytest.approx(83.33, abs=0.2)
 
 
 def test_a_line_of_a_batch_pays_its_share_of_a_part() -> None:
     batch = replace(PLANS["batch"], memory=1024, duration=1000)
-    lines = 1 / invocations(batch)
+    lines = 1 / count_invocations(batch)
     # A part has 1 MB, a line about 4 KB.
     assert lines == pytest.approx(1_048_576 / 3850, rel=0.02)
     assert work(batch) == {
@@ -117,14 +125,14 @@ def test_a_line_of_a_batch_pays_its_share_of_a_part() -> None:
 
 
 def test_a_batch_has_at_most_ten_thousand_parts() -> None:
-    assert invocations(replace(PLANS["batch"], candidates=20)) * 1_000_000 == 10_000
+    assert count_invocations(replace(PLANS["batch"], candidates=20)) * 1_000_000 == 10_000
 
 
 def test_readiness_costs_a_month() -> None:
     # 2,628,000 seconds.
-    assert month(answers()) == ()
-    assert dollars(month(answers(start="SnapStart"))) == pytest.approx(3.954, abs=0.001)
-    assert dollars(month(answers(start="provisioned"))) == pytest.approx(10.95, abs=0.01)
+    assert price_month(answers()) == ()
+    assert dollars(price_month(answers(start="SnapStart"))) == pytest.approx(3.954, abs=0.001)
+    assert dollars(price_month(answers(start="provisioned"))) == pytest.approx(10.95, abs=0.01)
 
 
 def test_a_container_costs_a_month() -> None:
@@ -151,16 +159,17 @@ def test_a_container_is_cheaper_above_its_price() -> None:
     plan = answers()
     rate = break_even(plan)
     assert rate is not None
-    assert dollars(generation(plan)) * rate * 2_628_000 == pytest.approx(CONTAINER_MONTH)
+    assert dollars(price_generation(plan)) * rate * 2_628_000 == pytest.approx(CONTAINER_MONTH)
     # One that is always there counts for a container.
     assert break_even(answers(start="SnapStart")) == pytest.approx(
-        (CONTAINER_MONTH - 3.954) / (dollars(generation(answers(start="SnapStart"))) * 2_628_000), rel=1e-3
+        (CONTAINER_MONTH - 3.954) / (dollars(price_generation(answers(start="SnapStart"))) * 2_628_000),
+        rel=1e-3,
     )
 
 
 def test_a_container_that_cannot_do_as_much_is_never_cheaper() -> None:
     plan = answers(candidates=20)
-    assert 1 / busy(plan) < CONTAINER_MONTH / (dollars(generation(plan)) * 2_628_000)
+    assert 1 / busy(plan) < CONTAINER_MONTH / (dollars(price_generation(plan)) * 2_628_000)
     assert break_even(plan) is None
 
 
