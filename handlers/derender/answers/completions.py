@@ -118,8 +118,8 @@ def text_completion(
         model=name,
         choices=choices,
         usage=usage(sum(prompt.tokens for prompt in prompts), responses),
-        kv_transfer_params=_agreed(each.kv_transfer_params for each in responses),
-        ec_transfer_params=_agreed(each.ec_transfer_params for each in responses),
+        kv_transfer_params=_common_value(each.kv_transfer_params for each in responses),
+        ec_transfer_params=_common_value(each.ec_transfer_params for each in responses),
         metrics=responses[0].metrics if len(responses) == 1 else None,
     )
 
@@ -132,7 +132,7 @@ def _one_each(name: str, values: Sequence[T] | None, responses: Sequence[object]
     return values
 
 
-def _agreed(values: Iterable[Any]) -> Any:
+def _common_value(values: Iterable[Any]) -> Any:
     """Return the value that all responses have; None if they differ."""
     first, *others = values
     return first if all(value == first for value in others) else None

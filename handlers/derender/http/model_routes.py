@@ -32,7 +32,7 @@ def model_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
 
     Args:
         models: The models served.
-        max_body_bytes: Largest request body, after decompression.
+        max_body_bytes: Maximum size of a request body, after decompression.
     """
     return [_list_models(models), _retrieve_model(models), _detokenize(models, max_body_bytes)]
 

@@ -54,7 +54,7 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
 
     Args:
         models: The models served.
-        max_body_bytes: Largest request body, after decompression.
+        max_body_bytes: Maximum size of a request body, after decompression.
     """
     return [
         _derender(
@@ -124,12 +124,12 @@ def _respond(answered: Answer, accept: str) -> Response:
     request, _, content = answered
     if not (isinstance(request, StreamRequest) and isinstance(content, Derendered)):
         return json_response(content)
-    chunks, state, finished, _ = content
+    chunks, state, complete, _ = content
     if request.generate_chunks is None:
         return json_response({"chunk": chunks[0], "stream_state": state})
     if EVENT_STREAM not in accept:
         return json_response({"chunks": chunks, "stream_state": state})
-    events = [*map(encode_event, chunks), DONE if finished else encode_event(state, _STATE)]
+    events = [*map(encode_event, chunks), DONE if complete else encode_event(state, _STATE)]
     return Response(b"".join(events), media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
 
 

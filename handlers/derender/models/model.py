@@ -122,7 +122,7 @@ class Models:
         if self.default is None:
             raise BadRequest(
                 "The request names no model, and there is no default. Send `model`, or set DERENDER_MODEL. "
-                f"Valid names: {_listed(self.names)}.",
+                f"Valid names: {_list_names(self.names)}.",
                 param="model",
             )
         return RequestedModel(self.default.load(), self.default.settings.names[0])
@@ -132,10 +132,10 @@ class Models:
             if name in entry.settings.names:
                 return entry
         raise ModelNotFound(
-            f"The model `{name[:100]}` does not exist. Valid names: {_listed(self.names)}.", param="model"
+            f"The model `{name[:100]}` does not exist. Valid names: {_list_names(self.names)}.", param="model"
         )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = len(names) - MAX_LISTED
     return ", ".join(names[:MAX_LISTED]) + (f", and {more} more" if more > 0 else "")

@@ -16,7 +16,7 @@ _ANNOTATIONS: Final = frozenset({"default", "description", "examples", "title"})
 """JSON Schema keywords that don't constrain a value."""
 
 
-def _listed(value: Any) -> Any:
+def _to_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
@@ -53,7 +53,7 @@ class ClientRequest(WireModel):
         description="Accepted. Has no effect with the supported tokenizers, as in vLLM.",
     )
     stop: Annotated[
-        list[StopString], BeforeValidator(_listed, json_schema_input_type=StopString | list[StopString])
+        list[StopString], BeforeValidator(_to_list, json_schema_input_type=StopString | list[StopString])
     ] = Field(default_factory=list, description="A stop string, or a list of them.", examples=[["\n\n", "END"]])
     stop_token_ids: list[int] = Field(default_factory=list, description="Ids that end the generation.")
     include_stop_str_in_output: bool = Field(

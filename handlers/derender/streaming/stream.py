@@ -32,8 +32,8 @@ class Derendered(NamedTuple, Generic[ChunkT]):
     chunks: Sequence[ChunkT]
     state: StreamState
     """The state to send with the next chunks."""
-    finished: bool
-    """Whether the generation has ended."""
+    complete: bool
+    """Whether all choices have finished, and usage has come if the client asked for it."""
     generation: GenerationState
     """The state, opened."""
 

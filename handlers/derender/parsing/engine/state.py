@@ -119,12 +119,12 @@ def copy_state(state: ParserState) -> ParserState:
 def compact_state(state: ParserState) -> ParserState:
     """Join the parts of a state, so that it does not depend on how the output was split."""
     if (calls := state.calls) is not None:
-        calls.raw = _joined(calls.raw)
+        calls.raw = _join(calls.raw)
         if calls.call is not None:
-            calls.call.arguments = _joined(calls.call.arguments)
+            calls.call.arguments = _join(calls.call.arguments)
     return state
 
 
-def _joined(parts: list[str]) -> list[str]:
+def _join(parts: list[str]) -> list[str]:
     text = "".join(parts)
     return [text] if text else []

@@ -103,23 +103,23 @@ def _regions(fields: Mapping[str, Field]) -> tuple[tuple[Edge, ...], dict[str, R
     )
     edges = [
         Edge(
-            _spaced(pattern, before=rest.strip, after=field.strip),
+            _add_space(pattern, before=rest.strip, after=field.strip),
             f"field {name}",
             Act.BEGIN if name == CALLS else Act.NONE,
         )
         for name, field in opened.items()
         for pattern in field.opens
     ]
-    edges += [Edge(_spaced(pattern, before=rest.strip, after=spaced), "content") for pattern in rest.closes]
-    content = _ordered(edges)
+    edges += [Edge(_add_space(pattern, before=rest.strip, after=spaced), "content") for pattern in rest.closes]
+    content = _sort_edges(edges)
     regions = {"content": _region(name, rest, content)}
     for name, field in opened.items():
         # After the reasoning the answer begins, which may be the JSON of guided decoding.
         to, act = "answer" if name in REASONING else "content", Act.CLOSE if name == CALLS else Act.NONE
         closing = [
-            Edge(_spaced(pattern, before=field.strip, after=spaced), to, act) for pattern in field.closes
+            Edge(_add_space(pattern, before=field.strip, after=spaced), to, act) for pattern in field.closes
         ]
-        regions[f"field {name}"] = _region(name, field, _ordered(closing))
+        regions[f"field {name}"] = _region(name, field, _sort_edges(closing))
     return content, regions
 
 
@@ -131,7 +131,7 @@ def _region(name: str, field: Field, edges: tuple[Edge, ...]) -> Region:
     return Text(Shows.REASONING, edges) if name in REASONING else Markup(edges)
 
 
-def _spaced(pattern: Pattern | Regex, *, before: bool, after: bool) -> Pattern | Regex:
+def _add_space(pattern: Pattern | Regex, *, before: bool, after: bool) -> Pattern | Regex:
     """Add the white space that does not belong to the texts around a pattern."""
     if isinstance(pattern, Regex):
         begin, end = (_SPACE if spaced else "" for spaced in (before, after))
@@ -147,7 +147,7 @@ def _begins_with_space(pattern: Pattern | Regex) -> bool:
     return bool(begins) and "".join(begins).isspace()
 
 
-def _ordered(edges: Sequence[Edge]) -> tuple[Edge, ...]:
+def _sort_edges(edges: Sequence[Edge]) -> tuple[Edge, ...]:
     """Order edges so that of literals that begin alike, the longest is read."""
     if any(isinstance(edge.pattern, Regex) for edge in edges):
         return tuple(edges)
