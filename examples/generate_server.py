@@ -84,12 +84,12 @@ class HttpServer:
         server.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        begun = b""
+        early = b""
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 while True:
-                    request = await _read_request(begun, reader, writer)
-                    begun = await _run_while_connected(self._answer(request, writer), reader)
+                    request = await _read_request(early, reader, writer)
+                    early = await _run_while_connected(self._answer(request, writer), reader)
         finally:
             writer.transport.abort()
 
@@ -106,8 +106,8 @@ class HttpServer:
         await writer.drain()
 
 
-async def _read_request(begun: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request:
-    head = begun + await reader.readuntil(b"\r\n\r\n")
+async def _read_request(early: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request:
+    head = early + await reader.readuntil(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").strip().split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     content = await reader.readexactly(int(headers.get("content-length", "0")))
