@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from derender.http.app import create_app
@@ -22,8 +23,11 @@ Deploy = Callable[[str, Mapping[str, str]], Client]
 
 
 def pytest_configure() -> None:
-    """Isolate this process before anything is collected, and before pytest-xdist starts its workers."""
+    """Isolate this process before tests are collected and before pytest-xdist starts its workers."""
     isolate()
+    # A busy machine is no failure.
+    hypothesis.settings.register_profile("tests", deadline=None)
+    hypothesis.settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session")
