@@ -34,10 +34,10 @@ def model_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
         models: The models served.
         max_body_bytes: Maximum size of a request body, after decompression.
     """
-    return [_list_models(models), _retrieve_model(models), _detokenize(models, max_body_bytes)]
+    return [_list_operation(models), _retrieve_operation(models), _detokenize_operation(models, max_body_bytes)]
 
 
-def _list_models(models: Models) -> Operation:
+def _list_operation(models: Models) -> Operation:
     async def handle(_: Request) -> Response:
         created = int(time.time())
         data = [_describe(name, settings, created) for settings, _ in models.entries for name in settings.names]
@@ -55,7 +55,7 @@ def _list_models(models: Models) -> Operation:
     )
 
 
-def _retrieve_model(models: Models) -> Operation:
+def _retrieve_operation(models: Models) -> Operation:
     async def handle(request: Request) -> Response:
         name = request.path_params["model"]
         return json_response(_describe(name, models.find_settings(name), int(time.time())))
@@ -83,7 +83,7 @@ def _describe(name: str, settings: ModelSettings, created: int) -> Model:
     )
 
 
-def _detokenize(models: Models, max_body_bytes: int) -> Operation:
+def _detokenize_operation(models: Models, max_body_bytes: int) -> Operation:
     async def handle(request: Request) -> Response:
         body = read(DetokenizeRequest, await read_body(request, max_body_bytes))
         model, name = models.find(body.model)

@@ -57,7 +57,7 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
         max_body_bytes: Maximum size of a request body, after decompression.
     """
     return [
-        _derender(
+        _derender_operation(
             CHAT,
             models,
             max_body_bytes,
@@ -65,7 +65,7 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
             complete={"generate_response": _GENERATED, "prompt_tokens": 7, "chat_request": _CHAT_REQUEST},
             streamed={"generate_chunk": _CHUNK, "stream_state": None, "chat_request": _CHAT_REQUEST},
         ),
-        _derender(
+        _derender_operation(
             COMPLETIONS,
             models,
             max_body_bytes,
@@ -74,9 +74,9 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
             streamed={"generate_chunk": _CHUNK, "stream_state": None},
         ),
         *model_operations(models, max_body_bytes=max_body_bytes),
-        _check_health("/health", "GET", "health"),
-        _check_health("/ping", "GET", "ping"),
-        _check_health("/ping", "POST", "post_ping"),
+        _health_operation("/health", "GET", "health"),
+        _health_operation("/ping", "GET", "ping"),
+        _health_operation("/ping", "POST", "post_ping"),
         Operation(
             path="/version",
             method="GET",
@@ -89,7 +89,7 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
     ]
 
 
-def _derender(
+def _derender_operation(
     endpoint: Endpoint,
     models: Models,
     max_body_bytes: int,
@@ -133,7 +133,7 @@ def _respond(answered: Answer, accept: str) -> Response:
     return Response(b"".join(events), media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
 
 
-def _check_health(path: str, method: Literal["GET", "POST"], name: str) -> Operation:
+def _health_operation(path: str, method: Literal["GET", "POST"], name: str) -> Operation:
     return Operation(
         path=path,
         method=method,

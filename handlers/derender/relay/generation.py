@@ -94,12 +94,12 @@ class RelayedGeneration(Generic[ChunkT]):
     @property
     def finished(self) -> bool:
         """Whether the generate server has finished all choices."""
-        return self.state.finished(self._generation.n)
+        return self.state.has_finished(self._generation.n)
 
     @property
     def ended(self) -> bool:
         """Whether the generate server or a stop string has ended all choices."""
-        return self.state.ended(self._generation.n)
+        return self.state.has_ended(self._generation.n)
 
     def receive(self, data: bytes) -> ChunkT | None:
         """Derender the next event.
@@ -129,16 +129,16 @@ class RelayedGeneration(Generic[ChunkT]):
         answer = self._derender(checked)
         if self._continuous_usage:
             counted = ChunkUsage(completion_tokens=self._received)
-            return self._numbered(answer, usage=answer.usage or self._generation.usage(counted))
+            return self._number_choices(answer, usage=answer.usage or self._generation.usage(counted))
         # After a stop string, only the finish reason matters to the client.
         if before is not None and before.ended and choice.finish_reason is None:
             return None
-        return self._numbered(answer)
+        return self._number_choices(answer)
 
     def stop(self) -> list[ChunkT]:
         """Finish each choice that a stop string has ended and the generate server has not finished."""
         return [
-            self._numbered(self._derender(_final_chunk(index, "stop")))
+            self._number_choices(self._derender(_final_chunk(index, "stop")))
             for index, choice in self.state.choices.items()
             if choice.ended and not choice.finished
         ]
@@ -160,7 +160,7 @@ class RelayedGeneration(Generic[ChunkT]):
                 (released,) = answer.choices
                 unfinished = released.model_copy(update={"finish_reason": None, "stop_reason": None})
                 answer = answer.model_copy(update={"choices": [unfinished]})
-            answers.append(self._numbered(answer))
+            answers.append(self._number_choices(answer))
         return answers
 
     def usage(self) -> Usage:
@@ -186,7 +186,7 @@ class RelayedGeneration(Generic[ChunkT]):
             self._outcomes.update(find_outcomes(self._markers, answer, self.state.choices))
         return answer
 
-    def _numbered(self, answer: ChunkT, *, usage: Usage | None = None) -> ChunkT:
+    def _number_choices(self, answer: ChunkT, *, usage: Usage | None = None) -> ChunkT:
         """Number choices as the answer does, and set the usage."""
         update: dict[str, object] = {"usage": usage}
         if self._first_choice:
@@ -206,7 +206,7 @@ class RelayedGeneration(Generic[ChunkT]):
             unnamed = chunk.model_copy(update={"request_id": None})
             check_order(self.state, [CheckedChunk(unnamed, None)], [_PATH], limits)
         except DerenderError as error:
-            raise self._reported_error(data) or BadGateway(
+            raise self._find_error(data) or BadGateway(
                 "the generate server sent an event that can't be derendered", quoting=error.message
             ) from None
         if chunk.request_id is not None and self._upstream_id not in (None, chunk.request_id):
@@ -219,7 +219,7 @@ class RelayedGeneration(Generic[ChunkT]):
                 )
         return chunk, checked
 
-    def _reported_error(self, data: bytes) -> DerenderError | None:
+    def _find_error(self, data: bytes) -> DerenderError | None:
         """Return the error that an event reports, if it reports one."""
         try:
             content = orjson.loads(data)

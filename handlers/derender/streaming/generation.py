@@ -110,7 +110,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             written, next_state = self._derender_choice(state, checked, choice)
             choices.append(written)
             state = replace(state, choices={**state.choices, choice.index: next_state})
-        if chunk.usage is not None and state.finished(self.n):
+        if chunk.usage is not None and state.has_finished(self.n):
             state = replace(state, counted=True)
         fields = {
             "id": state.request_id,
@@ -126,7 +126,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
 
     def is_complete(self, state: GenerationState) -> bool:
         """Return whether all choices have finished and usage, if the client wants it, has come."""
-        return state.finished(self.n) and (state.counted or not self.client.wants_usage)
+        return state.has_finished(self.n) and (state.counted or not self.client.wants_usage)
 
     def usage(self, counted: ChunkUsage | None) -> Usage | None:
         """Return the tokens in and out, if the generate server counted them."""

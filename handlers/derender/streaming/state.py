@@ -54,10 +54,10 @@ class GenerationState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     choices: dict[int, ChoiceState] = {}
     """The states of the choices that have begun, by index."""
 
-    def finished(self, n: int) -> bool:
+    def has_finished(self, n: int) -> bool:
         """Return whether all choices, at least `n`, have finished."""
         return len(self.choices) >= n and all(choice.finished for choice in self.choices.values())
 
-    def ended(self, n: int) -> bool:
+    def has_ended(self, n: int) -> bool:
         """Return whether all choices, at least `n`, have finished or were stopped by a stop string."""
         return len(self.choices) >= n and all(choice.ended for choice in self.choices.values())
