@@ -190,7 +190,8 @@ class OutputDecoder(Struct, frozen=True):
         """
         if not strings:
             pieces, detokenizer = self._read(state.detokenizer, token_ids)
-            return pieces, len(token_ids), replace(state, detokenizer=detokenizer)
+            shown = [*state.held, *pieces]
+            return shown, len(token_ids), replace(state, detokenizer=detokenizer, held=())
         pieces, next_state = self._scan(state, token_ids, strings, hold=not whole)
         read = len(token_ids)
         if next_state.stop_string is not None and not whole:

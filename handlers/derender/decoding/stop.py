@@ -64,7 +64,12 @@ class StopRule(Struct, frozen=True):
         """
         named = stop_reason if isinstance(stop_reason, str) else ""
         if not self.reported:
-            return [*self.strings, named] if named and named not in self.strings else self.strings
+            if not named:
+                return self.strings
+            if finish_reason not in (None, "stop"):
+                # The generate server names a string that did not stop it.
+                return () if named in self.strings else self.strings
+            return self.strings if named in self.strings else [*self.strings, named]
         if finish_reason != "stop" or isinstance(stop_reason, int):
             return ()
         return [named] if named else self.strings

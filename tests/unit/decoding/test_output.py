@@ -108,6 +108,22 @@ def test_a_reported_stop_string_is_cut_from_held_text(bytes_vocabulary: Vocabula
     assert ("".join(map(str, last.pieces)), last.finish_reason, last.stop_reason) == ("Hel", "stop", "lo")
 
 
+@pytest.mark.parametrize("strings", [["world"], ["Hello, you"], []])
+def test_a_reported_string_that_did_not_stop_the_output_is_not_cut(
+    bytes_vocabulary: Vocabulary, strings: list[str]
+) -> None:
+    reason = "world"
+    reporting = OutputDecoder(bytes_vocabulary, StopRule(strings))
+    expected = decode_whole(reporting, HELLO_WORLD, "length", reason)
+    assert expected == ("Hello, world!", "length", reason)
+    decoder = OutputDecoder(bytes_vocabulary, StopRule(strings, reported=False))
+    assert decode_whole(decoder, HELLO_WORLD, "length", reason) == expected
+    first, state = decoder.decode_delta(decoder.start(None), HELLO_WORLD[:1], None, None)
+    last, _ = decoder.decode_delta(state, HELLO_WORLD[1:], "length", reason)
+    text = piece_text(bytes_vocabulary, [*first.pieces, *last.pieces])
+    assert (text, last.finish_reason, last.stop_reason) == expected
+
+
 @given(
     token_ids=bytes_ids.filter(bool),
     strings=st.lists(st.sampled_from(["world", "lo", "!", " w", "é", "Hello!", "\ufffd"]), max_size=2),

@@ -107,16 +107,24 @@ def test_stop_strings_are_searched_for_if_one_may_have_ended_the_output(
     assert tuple(StopRule(("a", "b")).strings_to_find(finish, reason)) == expected
 
 
-@pytest.mark.parametrize("finish", ["stop", "length", "abort", None])
 @pytest.mark.parametrize(
-    ("reason", "expected"),
-    [(None, ("a", "b")), (7, ("a", "b")), ("a", ("a", "b")), ("END", ("a", "b", "END")), ("", ("a", "b"))],
+    ("reason", "expected", "not_stopped"),
+    [
+        (None, ("a", "b"), ("a", "b")),
+        (7, ("a", "b"), ("a", "b")),
+        ("", ("a", "b"), ("a", "b")),
+        ("a", ("a", "b"), ()),
+        ("END", ("a", "b", "END"), ("a", "b")),
+    ],
 )
-def test_all_stop_strings_are_searched_for_if_the_generate_server_reports_none(
-    finish: str | None, reason: int | str | None, expected: tuple[str, ...]
+def test_all_stop_strings_are_searched_for_unless_the_generate_server_says_that_none_stopped_it(
+    reason: int | str | None, expected: tuple[str, ...], not_stopped: tuple[str, ...]
 ) -> None:
     rule = StopRule(("a", "b"), reported=False)
-    assert tuple(rule.strings_to_find(finish, reason)) == expected
+    for finish in ("stop", None):
+        assert tuple(rule.strings_to_find(finish, reason)) == expected
+    for finish in ("length", "abort", "repetition"):
+        assert tuple(rule.strings_to_find(finish, reason)) == not_stopped
 
 
 @pytest.mark.parametrize(
