@@ -66,6 +66,12 @@ def test_elsewhere_a_few_lines_are_written(
     assert shown[-1] == "100%: 101 lines, 1 of them failed"
 
 
+def test_a_single_line_is_counted_as_one(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    files.source.write_bytes(b"".join(lines(1)))
+    assert run(files) == 0
+    assert capsys.readouterr().err == "100%: 1 line\n"
+
+
 def test_finished_pieces_of_an_earlier_run_count(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     derender_first_piece(files)
     assert run(files) == 0

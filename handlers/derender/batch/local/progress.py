@@ -56,6 +56,7 @@ def _count(show: Callable[[int, str], object]) -> Advance:
     def advance(size: int, tally: Tally) -> None:
         nonlocal done, lines, failed
         done, lines, failed = done + size, lines + tally.requests, failed + sum(tally.failed.values())
-        show(done, f"{lines:,} lines" + (f", {failed:,} of them failed" if failed else ""))
+        noun = "line" if lines == 1 else "lines"
+        show(done, f"{lines:,} {noun}" + (f", {failed:,} of them failed" if failed else ""))
 
     return advance
