@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from pydantic import TypeAdapter
 
+from derender.endpoints import ENDPOINTS
 from derender.protocol.base import WireModel
 from derender.protocol.complete import ChatDerenderRequest, CompletionDerenderRequest
 from derender.protocol.logprobs import LogprobEntry
@@ -69,6 +70,10 @@ def test_it_has_the_version_of_openapi(document: dict[str, Any]) -> None:
     assert document["openapi"].startswith("3.1.")
     assert document["info"]["title"] == "derender"
     assert document["info"]["version"]
+
+
+def test_every_endpoint_has_a_route(document: dict[str, Any]) -> None:
+    assert ENDPOINTS.keys() <= document["paths"].keys()
 
 
 def test_it_lists_every_path(document: dict[str, Any]) -> None:
