@@ -89,5 +89,5 @@ default-layer: setup ## Compile the bundled vocabulary from its source
 		--tool-call-parser hermes --reasoning-parser qwen3
 
 clean: ## Remove everything that make created
-	rm -rf .venv .cache .aws-sam .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .cache .aws-sam .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
 	find . -name __pycache__ -prune -exec rm -rf {} +
