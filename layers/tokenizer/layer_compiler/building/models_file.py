@@ -78,7 +78,7 @@ class Model(BaseModel):
     tool_call_parser: Annotated[str, AfterValidator(_check_parser(TOOL_CALL_PARSERS))] = AUTO
     reasoning_parser: Annotated[str, AfterValidator(_check_parser(REASONING_PARSERS))] = AUTO
     max_model_len: Annotated[int, Field(ge=1, le=MAX_LENGTH, strict=True)] | None = None
-    """The longest sequence, if the source doesn't say it or the GPU server uses another."""
+    """The longest sequence, if the source doesn't give it or the generate server uses another."""
     licence: str | None = None
     origin: str | None = None
     """Where the tokenizer came from, for people; the default is the source."""
