@@ -23,7 +23,8 @@ from tokenizers import Tokenizer
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "handlers"), str(ROOT / "layers" / "tokenizer")]
 
-from derender.decoding.detokenizer import DetokenizerState, detokenize
+from derender.decoding.detokenizer import detokenize
+from derender.decoding.state import DetokenizerState
 from derender.vocabulary import load
 from fetch import fetch
 from layer_compiler import build

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from derender.decoding.detokenizer import DetokenizerState, detokenize, start
+from derender.decoding.detokenizer import detokenize, start
+from derender.decoding.state import DetokenizerState
 
 from .parsers import PARSERS, parsers_of
 from .vocabularies import (

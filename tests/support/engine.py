@@ -27,8 +27,8 @@ from derender.streaming.state import ChoiceState, GenerationState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from derender.decoding.detokenizer import DetokenizerState
     from derender.decoding.pieces import Piece
+    from derender.decoding.state import DetokenizerState
     from derender.parsing import Event, Parser, ParserState
     from derender.vocabulary import Vocabulary
 

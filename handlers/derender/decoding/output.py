@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from derender.vocabulary import TokenId, Vocabulary
 
-from .detokenizer import DetokenizerState, detokenize, pending_text, start
+from .detokenizer import detokenize, pending_text, start
 from .pieces import Piece, cut_pieces, piece_text, read_pieces, split_pieces
+from .state import DetokenizerState
 from .stop import StopRule, cut_stop_string, partial_stop_string
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from derender.vocabulary import Vocabulary
 
-    from .detokenizer import DetokenizerState
+    from .state import DetokenizerState
 
 __all__ = ["Piece", "cut_pieces", "piece_text", "read_pieces", "split_pieces"]
 

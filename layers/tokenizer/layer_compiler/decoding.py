@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from derender.decoding.detokenizer import DetokenizerState, detokenize
+from derender.decoding.detokenizer import detokenize
+from derender.decoding.state import DetokenizerState
 from derender.decoding.utf8 import REPLACEMENT
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from derender.decoding.detokenizer import DetokenizerState
+    from derender.decoding.state import DetokenizerState
     from derender.vocabulary import Vocabulary
 
 FOLDERS: dict[str, Callable[[Path], Path]] = {

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import mistral_common
 import pytest
 
-from derender.decoding.detokenizer import DetokenizerState, detokenize, start
+from derender.decoding.detokenizer import detokenize, start
+from derender.decoding.state import DetokenizerState
 from derender.vocabulary import VocabularyError, load
 from layer_compiler.formats import parse_folder
 from tests.layers.builds import decode_text

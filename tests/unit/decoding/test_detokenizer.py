@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from derender.decoding.detokenizer import DetokenizerState, detokenize, start
+from derender.decoding.detokenizer import detokenize, start
+from derender.decoding.state import DetokenizerState
 from tests.support.decoding_oracle import REPLACEMENT, split
 from tests.support.small_tokenizers import id_of, word_piece_tokenizer
 from tests.support.vocabularies import B, S, library

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from derender.decoding.detokenizer import DetokenizerState
 from derender.decoding.pieces import cut_pieces, piece_text, read_pieces
+from derender.decoding.state import DetokenizerState
 
 from ..parsing.support import encode, marked_vocabulary
 

@@ -6,10 +6,12 @@ import json
 from typing import Final
 
 import pytest
+from pydantic import model_validator
 
 from derender.errors import InvalidRequest
+from derender.protocol.base import WireModel
 from derender.protocol.complete import ChatDerenderRequest, CompletionDerenderRequest
-from derender.protocol.reading import read_either
+from derender.protocol.reading import read, read_either
 from derender.protocol.stream import ChatStreamRequest, CompletionStreamRequest
 
 MANY: Final = 1 << 18
@@ -31,6 +33,20 @@ def test_more_objects_than_a_request_needs_are_refused(begin: bytes, item: bytes
     with pytest.raises(InvalidRequest, match="the body has") as refused:
         read_either(CompletionDerenderRequest, CompletionStreamRequest, body)
     assert refused.value.param == "body"
+
+
+class Faulty(WireModel):
+    """A model whose validator has a fault."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fail(cls, _: object) -> object:
+        raise ValueError("a fault")
+
+
+def test_a_fault_of_a_validator_is_raised() -> None:
+    with pytest.raises(ValueError, match="a fault"):
+        read(Faulty, b"{}")
 
 
 def test_a_large_request_has_as_many_objects_as_its_logprobs_need() -> None:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from derender.decoding.detokenizer import DetokenizerState
 from derender.decoding.output import OutputState
+from derender.decoding.state import DetokenizerState
 from derender.models.layer import load_models
 from derender.models.model import StateSeal
 from derender.parsing import ParserState

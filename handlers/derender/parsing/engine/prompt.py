@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from derender.decoding.detokenizer import DetokenizerState
 from derender.decoding.pieces import read_pieces
+from derender.decoding.state import DetokenizerState
 
 from .machine import parse
 from .state import BodyState, ParserState

@@ -6,7 +6,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from derender.decoding.detokenizer import DetokenizerState, detokenize, start
+from derender.decoding.detokenizer import detokenize, start
+from derender.decoding.state import DetokenizerState
 from derender.decoding.utf8 import REPLACEMENT
 from layer_compiler.corpus import TEXTS
 from layer_compiler.decoding import decode_output

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from derender.decoding.detokenizer import DetokenizerState
 from derender.decoding.pieces import read_pieces
+from derender.decoding.state import DetokenizerState
 from derender.parsing import Parsers, load_parsers, start
 from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser

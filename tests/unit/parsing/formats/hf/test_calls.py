@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from derender.decoding.detokenizer import DetokenizerState
 from derender.decoding.pieces import read_pieces
+from derender.decoding.state import DetokenizerState
 from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from msgspec.structs import replace
 
-from derender.decoding.detokenizer import DetokenizerState
 from derender.decoding.pieces import read_pieces
+from derender.decoding.state import DetokenizerState
 from derender.parsing import ParserError, load_parsers, start
 from derender.vocabulary import find_files, load
 from tests.support.engine import parse_chunks
