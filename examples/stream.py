@@ -7,6 +7,7 @@ Needs a server: `make serve`. The generation comes from stream.json, one token p
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import urllib.error
@@ -63,7 +64,9 @@ def show(chunk: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    url = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8000"
+    parser = argparse.ArgumentParser(description="Stream a generation through the derender endpoint.")
+    parser.add_argument("url", nargs="?", default="http://127.0.0.1:8000", help="the server (%(default)s)")
+    url = parser.parse_args().url
 
     print("--- one chunk per request")
     state = None
