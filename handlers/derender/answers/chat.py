@@ -15,8 +15,9 @@ from derender.protocol.openai.chat import (
     ToolCall,
 )
 
-from .choices import Prompt, decode_choices, output_decoder, resolve_prompt, usage
+from .choices import Prompt, decode_choices, output_decoder, resolve_prompt
 from .message import NewCall, read_chat_options
+from .usage import count_usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ def derender_chat(request: ChatDerenderRequest, model: ServedModel, name: str, c
         DerenderError: The request can't be answered.
     """
     options = read_chat_options("chat_request", request.chat_request, model.parsers, whole_calls=True)
-    prompt = Prompt(request.prompt_token_ids, request.prompt_tokens or 0)
+    prompt = Prompt(request.prompt_token_ids, request.prompt_tokens)
     return chat_completion(model, options, request.generate_response, prompt, name=name, created=created)
 
 
@@ -109,7 +110,7 @@ def chat_completion(
         created=created,
         model=name,
         choices=choices,
-        usage=usage(prompt.tokens, [response]),
+        usage=count_usage(prompt.tokens, response),
         prompt_logprobs=model.logprobs.write_prompt(response.prompt_logprobs),
         prompt_token_ids=response.prompt_token_ids if client.return_token_ids else None,
         kv_transfer_params=response.kv_transfer_params,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from derender.decoding.output import OutputDecoder
 from derender.decoding.stop import StopRule
-from derender.protocol.openai.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +24,6 @@ __all__ = [
     "output_decoder",
     "resolve_prompt",
     "stop_rule",
-    "usage",
 ]
 
 
@@ -34,8 +32,8 @@ class Prompt(NamedTuple):
 
     token_ids: Sequence[int] | None
     """Its ids or the last few of them."""
-    tokens: int
-    """Its length, for `usage`."""
+    tokens: int | None
+    """Its length, for `usage`; None if only the generate server knows it."""
 
 
 class DecodedChoice(NamedTuple):
@@ -114,13 +112,3 @@ def resolve_prompt(
 ) -> Sequence[int] | None:
     """Return the prompt's ids: those of the request, or else those that the generate server sent."""
     return generated.prompt_token_ids if requested is None else requested
-
-
-def usage(prompt_tokens: int, responses: Sequence[GenerateResponse]) -> Usage:
-    """Count tokens in and out. Stop tokens count."""
-    completion_tokens = sum(len(choice.token_ids or ()) for each in responses for choice in each.choices)
-    return Usage(
-        prompt_tokens=prompt_tokens,
-        total_tokens=prompt_tokens + completion_tokens,
-        completion_tokens=completion_tokens,
-    )

@@ -16,7 +16,8 @@ from derender.protocol.limits import (
 )
 from derender.protocol.openai.completions import CompletionChoice, TextCompletion
 
-from .choices import Prompt, decode_choices, output_decoder, resolve_prompt, usage
+from .choices import Prompt, decode_choices, output_decoder, resolve_prompt
+from .usage import add_usages, count_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,8 +46,8 @@ def derender_completion(
         DerenderError: The request can't be answered.
     """
     responses = request.generate_responses
-    token_ids = _one_each("prompt_token_ids", request.prompt_token_ids, responses) or [None] * len(responses)
-    tokens = _one_each("prompt_tokens", request.prompt_tokens, responses) or [0] * len(responses)
+    token_ids = _one_each("prompt_token_ids", request.prompt_token_ids, responses)
+    tokens = _one_each("prompt_tokens", request.prompt_tokens, responses)
     client = request.completion_request or CompletionRequest()
     check_client_request("completion_request", client)
     prompts = [Prompt(*prompt) for prompt in zip(token_ids, tokens, strict=True)]
@@ -112,20 +113,23 @@ def text_completion(
             )
             for place, (choice, logprobs) in enumerate(zip(decoded, each, strict=True))
         ]
+    usages = [count_usage(prompt.tokens, response) for prompt, response in zip(prompts, responses, strict=True)]
     return TextCompletion(
         id=responses[0].request_id,
         created=created,
         model=name,
         choices=choices,
-        usage=usage(sum(prompt.tokens for prompt in prompts), responses),
+        usage=add_usages(usages),
         kv_transfer_params=_common_value(each.kv_transfer_params for each in responses),
         ec_transfer_params=_common_value(each.ec_transfer_params for each in responses),
         metrics=responses[0].metrics if len(responses) == 1 else None,
     )
 
 
-def _one_each(name: str, values: Sequence[T] | None, responses: Sequence[object]) -> Sequence[T] | None:
-    if values is not None and len(values) != len(responses):
+def _one_each(name: str, values: Sequence[T | None] | None, responses: Sequence[object]) -> Sequence[T | None]:
+    if values is None:
+        return [None] * len(responses)
+    if len(values) != len(responses):
         raise InvalidRequest(
             f"{name} length ({len(values)}) must equal generate_responses length ({len(responses)})", param=name
         )

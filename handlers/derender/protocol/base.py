@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Int64", "Json", "TokenCount", "WireModel"]
+__all__ = ["MAX_TOKEN_COUNT", "Int64", "Json", "TokenCount", "WireModel"]
 
 Json = Any
 """JSON that is passed on unchanged."""
 
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-TokenCount = Annotated[int, Field(ge=0, le=2**48)]
+MAX_TOKEN_COUNT: Final = 2**48
+TokenCount = Annotated[int, Field(ge=0, le=MAX_TOKEN_COUNT)]
 """A number of tokens. Sums of these fit in 64 bits."""
 
 

@@ -33,7 +33,9 @@ class ChatDerenderRequest(WireModel):
     )
     generate_response: GenerateResponse = Field(description="The generate server's response.")
     prompt_tokens: TokenCount | None = Field(
-        default=None, description="Length of the prompt in tokens, for `usage`.", examples=[7]
+        default=None,
+        description="Length of the prompt in tokens, for `usage`. Defaults to what the generate response says.",
+        examples=[7],
     )
     prompt_token_ids: list[NonNegativeInt] | None = Field(
         default=None,
@@ -63,7 +65,9 @@ class CompletionDerenderRequest(WireModel):
         description="The generate server's responses, one for each prompt. Must not be empty."
     )
     prompt_tokens: list[TokenCount] | None = Field(
-        default=None, description="Length of each prompt in tokens, for `usage`.", examples=[[7]]
+        default=None,
+        description="Lengths of the prompts in tokens, for `usage`. Defaults to what the responses say.",
+        examples=[[7]],
     )
     prompt_token_ids: list[list[NonNegativeInt] | None] | None = Field(
         default=None, description="For each prompt its ids, the last few of them, or null."

@@ -13,11 +13,11 @@ from .logprobs import LogprobEntries
 
 __all__ = [
     "ChunkChoice",
-    "ChunkUsage",
     "GenerateChoice",
     "GenerateChunk",
     "GenerateLogprobs",
     "GenerateResponse",
+    "GenerateUsage",
     "PromptLogprobs",
 ]
 
@@ -61,6 +61,16 @@ PromptLogprobs = (
 """For one prompt token: null, or token id → `{logprob, rank, decoded_token}`."""
 
 
+class GenerateUsage(WireModel):
+    """Number of tokens in and out, as the generate server counts them."""
+
+    prompt_tokens: TokenCount = Field(default=0, description="Length of the prompt.")
+    completion_tokens: TokenCount | None = Field(default=0, description="Number of ids generated so far.")
+    total_tokens: TokenCount = Field(default=0, description="The sum of both.")
+    prompt_tokens_details: Json = Field(default=None, description="Passed on.")
+    completion_tokens_details: Json = Field(default=None, description="Passed on.")
+
+
 class GenerateResponse(WireModel):
     """A complete response of a token-in, token-out generate server."""
 
@@ -70,6 +80,9 @@ class GenerateResponse(WireModel):
         examples=["cmpl-7f3a"],
     )
     choices: list[GenerateChoice] = Field(description="The generated sequences.")
+    usage: GenerateUsage | None = Field(
+        default=None, description="The generate server's own count. Its details are passed on."
+    )
     prompt_token_ids: list[NonNegativeInt] | None = Field(
         default=None, description="Ids of the prompt, used if the derender request has none."
     )
@@ -99,16 +112,6 @@ class ChunkChoice(GenerateChoice):
     )
 
 
-class ChunkUsage(WireModel):
-    """Number of tokens in and out, as the generate server counts them."""
-
-    prompt_tokens: TokenCount = Field(default=0, description="Length of the prompt.")
-    completion_tokens: TokenCount | None = Field(default=0, description="Number of ids generated so far.")
-    total_tokens: TokenCount = Field(default=0, description="The sum of both.")
-    prompt_tokens_details: Json = Field(default=None, description="Passed on.")
-    completion_tokens_details: Json = Field(default=None, description="Passed on.")
-
-
 class GenerateChunk(WireModel):
     """One event of a token-in, token-out generate server's stream."""
 
@@ -119,7 +122,7 @@ class GenerateChunk(WireModel):
         examples=["cmpl-7f3a"],
     )
     choices: list[ChunkChoice] = Field(description="At most one choice; none in a chunk with `usage` only.")
-    usage: ChunkUsage | None = Field(default=None, description="Passed on.")
+    usage: GenerateUsage | None = Field(default=None, description="Passed on.")
     prompt_token_ids: list[NonNegativeInt] | None = Field(
         default=None, description="Ids of the prompt, used in the first chunk if the derender request has none."
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .base import Json
     from .client import ClientRequest
-    from .generate import GenerateChoice, GenerateChunk, GenerateResponse
+    from .generate import GenerateChoice, GenerateChunk, GenerateResponse, GenerateUsage
 
 __all__ = [
     "Limits",
@@ -134,6 +134,7 @@ def check_response(path: str, response: GenerateResponse, limits: Limits) -> Non
     check_prompt_token_ids(f"{path}.prompt_token_ids", response.prompt_token_ids, limits)
     for name in ("kv_transfer_params", "ec_transfer_params", "metrics", "prompt_logprobs"):
         _check_passed_on(f"{path}.{name}", getattr(response, name))
+    _check_usage(f"{path}.usage", response.usage)
 
 
 def check_chunk(path: str, chunk: GenerateChunk, limits: Limits) -> None:
@@ -155,8 +156,9 @@ def check_chunk(path: str, chunk: GenerateChunk, limits: Limits) -> None:
     for choice in chunk.choices:
         _check_choice(f"{path}.choices.0", choice, limits)
     check_prompt_token_ids(f"{path}.prompt_token_ids", chunk.prompt_token_ids, limits)
-    for name in ("kv_transfer_params", "ec_transfer_params", "metrics", "usage"):
+    for name in ("kv_transfer_params", "ec_transfer_params", "metrics"):
         _check_passed_on(f"{path}.{name}", getattr(chunk, name))
+    _check_usage(f"{path}.usage", chunk.usage)
 
 
 def check_prompt_token_ids(path: str, token_ids: Sequence[int] | None, limits: Limits) -> None:
@@ -243,6 +245,12 @@ def _check_choice(path: str, choice: GenerateChoice, limits: Limits) -> None:
                 "and the sampled token; send fewer, or raise DERENDER_MAX_LOGPROBS",
                 param=f"{path}.logprobs.content.{place}.top_logprobs",
             )
+
+
+def _check_usage(path: str, usage: GenerateUsage | None) -> None:
+    if usage is not None:
+        _check_passed_on(f"{path}.prompt_tokens_details", usage.prompt_tokens_details)
+        _check_passed_on(f"{path}.completion_tokens_details", usage.completion_tokens_details)
 
 
 def _check_ids(path: str, token_ids: Sequence[int], limits: Limits) -> None:

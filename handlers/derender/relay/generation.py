@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import orjson
 
 from derender.errors import BadGateway, DerenderError, UpstreamFailed
-from derender.protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
+from derender.protocol.generate import ChunkChoice, GenerateChunk, GenerateUsage
 from derender.protocol.openai.chat import ChatCompletionChunk
 from derender.protocol.openai.completions import TextCompletionChunk
 from derender.protocol.reading import read
@@ -73,7 +73,7 @@ class RelayedGeneration(Generic[ChunkT]):
         self._continuous_usage = continuous_usage
         self._secrets = secrets
         self._upstream_id: str | None = None  # servers may choose another id than the requested one
-        self._usage: ChunkUsage | None = None
+        self._usage: GenerateUsage | None = None
         self._last = GenerateChunk.model_construct(choices=[])  # the last chunk without choices
         self._candidates = 0
         parsers = generation.model.parsers
@@ -128,7 +128,7 @@ class RelayedGeneration(Generic[ChunkT]):
             checked = checked._replace(chunk=chunk.model_copy(update=prompt))
         answer = self._derender(checked)
         if self._continuous_usage:
-            counted = ChunkUsage(completion_tokens=self._received)
+            counted = GenerateUsage(completion_tokens=self._received)
             return self._number_choices(answer, usage=answer.usage or self._generation.usage(counted))
         # After a stop string, only the finish reason matters to the client.
         if before is not None and before.ended and choice.finish_reason is None:
@@ -167,7 +167,7 @@ class RelayedGeneration(Generic[ChunkT]):
         """Count tokens as the generate server did, or as received if it counted fewer or none."""
         counted = self._usage
         if counted is None or (counted.completion_tokens or 0) < self._received:
-            counted = ChunkUsage(completion_tokens=self._received)
+            counted = GenerateUsage(completion_tokens=self._received)
         usage = self._generation.usage(counted)
         assert usage is not None
         return usage

@@ -171,7 +171,7 @@ class Routes:
         note(scope, lambda: AnswerFacts(model=name))
         requests = await prepare()
         prompts = [request.prompt for request in requests]
-        tally = Tally(prompt_tokens=sum(prompt.tokens for prompt in prompts))
+        tally = Tally(prompt_tokens=sum(len(request.token_ids) for request in requests))
         note(scope, lambda: AnswerFacts(model=name, tally=tally))
         responses = await generate(exchange.upstream_client, exchange.upstream, requests, self.max_body_bytes)
         try:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from anyio import current_time, move_on_after
 
+from derender.answers.usage import add_usages
 from derender.errors import DerenderError, UpstreamLost
 from derender.http.sse import DONE, encode_event
 from derender.protocol.openai.chat import ChatCompletionChunk
 from derender.protocol.openai.completions import TextCompletionChunk
-from derender.protocol.openai.usage import Usage
 from derender.telemetry.faults import log_unexpected
 from derender.telemetry.observation import AnswerFacts
 from derender.telemetry.request_ids import harmless_or_none
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from anyio import CancelScope
 
     from derender.protocol.client import ClientRequest as DerenderedRequest
+    from derender.protocol.openai.usage import Usage
     from derender.streaming.generation import Generation
 
     from .generate_requests import PreparedRequest
@@ -166,13 +167,4 @@ class StreamedAnswer(Generic[ChunkT]):
                 raise
 
     def _usage(self) -> Usage:
-        usages = [generation.usage() for generation in self._generations]
-        if len(usages) == 1:
-            return usages[0]
-        prompt_tokens = sum(usage.prompt_tokens for usage in usages)
-        completion_tokens = sum(usage.completion_tokens for usage in usages)
-        return Usage(
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            total_tokens=prompt_tokens + completion_tokens,
-        )
+        return add_usages([generation.usage() for generation in self._generations])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from derender.parsing import Parser
     from derender.protocol.base import WireModel
     from derender.protocol.client import ClientRequest
-    from derender.protocol.generate import ChunkChoice, ChunkUsage, GenerateChunk
+    from derender.protocol.generate import ChunkChoice, GenerateChunk, GenerateUsage
 
     from .checks import CheckedChunk
 
@@ -128,7 +128,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
         """Return whether all choices have finished and usage, if the client wants it, has come."""
         return state.has_finished(self.n) and (state.counted or not self.client.wants_usage)
 
-    def usage(self, counted: ChunkUsage | None) -> Usage | None:
+    def usage(self, counted: GenerateUsage | None) -> Usage | None:
         """Return the tokens in and out, if the generate server counted them."""
         if counted is None:
             return None

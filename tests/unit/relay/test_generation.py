@@ -183,6 +183,17 @@ def test_usage_counts_at_least_what_came(plain_relay: InProcessRelay, upstream: 
     assert last["usage"]["completion_tokens"] == len(hello())
 
 
+def test_details_of_usage_are_in_complete_answers(
+    plain_relay: InProcessRelay, upstream: UpstreamTransport
+) -> None:
+    counted = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 8}}
+    upstream.replies(answer({**response_of(hello()), "usage": counted}))
+    for path in (CHAT, COMPLETIONS):
+        body = plain_relay.post(path + RELAY, {"generate_request": generate_request()}).json()
+        assert body["usage"]["prompt_tokens_details"] == {"cached_tokens": 8}
+        assert body["usage"]["completion_tokens"] == len(hello())
+
+
 def test_details_of_usage_are_passed_on(plain_relay: InProcessRelay, upstream: UpstreamTransport) -> None:
     counted = usage(9, 12)
     counted["usage"]["prompt_tokens_details"] = {"cached_tokens": 8}

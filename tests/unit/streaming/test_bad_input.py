@@ -147,6 +147,12 @@ def two_choices() -> dict[str, Any]:
             id="decoded already",
         ),
         pytest.param(
+            {"generate_chunk": {**chunk([HELLO]), "usage": {"prompt_tokens_details": {"a": 2**64}}}},
+            "generate_chunk.usage.prompt_tokens_details",
+            "64 bits",
+            id="details of usage that can't be passed on",
+        ),
+        pytest.param(
             {"generate_chunk": {**chunk([HELLO]), "metrics": {"a": 2**64}}},
             "generate_chunk.metrics",
             "64 bits",

@@ -20,8 +20,16 @@ CHUNK_PROMPT_IDS: Final = "As in the generate chunk, if `return_token_ids` is tr
 class Usage(WireModel):
     """Number of tokens in and out."""
 
-    prompt_tokens: int = Field(description="Length of the prompt, as given in the request.")
+    prompt_tokens: int = Field(
+        description="Length of the prompt, as given in the request. If it is not given, as the generate server "
+        "counts it, or the number of `prompt_token_ids` in a complete generate response."
+    )
     total_tokens: int = Field(description="The sum of both.")
-    completion_tokens: int = Field(description="Number of generated ids, with stop tokens.")
-    prompt_tokens_details: Json = Field(default=None, description=NULL)
-    completion_tokens_details: Json = Field(default=None, description=NULL)
+    completion_tokens: int = Field(
+        description="Number of generated ids, with stop tokens: as the generate server counts them, but in a "
+        "complete response not less than were received."
+    )
+    prompt_tokens_details: Json = Field(
+        default=None, description="As in the generate server's usage, such as `cached_tokens`."
+    )
+    completion_tokens_details: Json = Field(default=None, description="As in the generate server's usage.")
