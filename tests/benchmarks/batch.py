@@ -100,7 +100,8 @@ def _workers(settings: Settings, source: Path, workers: int) -> float:
 
 
 def _line(number: int, body: bytes) -> bytes:
-    return b'{"custom_id":"%d","method":"POST","url":"%b","body":%b}\n' % (number, CHAT.path.encode(), body)
+    url = CHAT.derender_path.encode()
+    return b'{"custom_id":"%d","method":"POST","url":"%b","body":%b}\n' % (number, url, body)
 
 
 def _bodies(candidates: int) -> list[bytes]:
