@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from examples.generate_server import Request
 
-from derender.models.layer import load_models
-from derender.relay import read_relay_settings
-from derender.relay.app import create_relay_app
 from derender.relay.upstream.client import UpstreamClient
-from derender.settings import Settings
 
+from .relay_app import load_relay
 from .relay_client import RelayClient
 from .upstream_server import Upstream, hang, send_parts
 
@@ -85,14 +82,8 @@ class InProcessRelay(RelayClient):
         max_body_bytes: int = 1 << 20,
         observe: Observe | None = None,
     ) -> None:
-        settings = Settings.from_environment(environment)
-        relay = read_relay_settings(settings, environment)
-        assert relay is not None
-        app = create_relay_app(
-            load_models(settings),
-            replace(relay, keep_alive=keep_alive),
-            max_body_bytes=max_body_bytes,
-            observe=observe,
+        app, relay = load_relay(
+            environment, keep_alive=keep_alive, max_body_bytes=max_body_bytes, observe=observe
         )
         upstreams = UpstreamClient(relay, transport=upstream)
 

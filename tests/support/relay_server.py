@@ -5,17 +5,12 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 import httpx
 import uvicorn
 
-from derender.models.layer import load_models
-from derender.relay import read_relay_settings
-from derender.relay.app import create_relay_app
-from derender.settings import Settings
-
+from .relay_app import load_relay
 from .relay_client import RelayClient
 from .waiting import wait_until
 
@@ -38,15 +33,7 @@ class RelayServer(RelayClient):
         max_body_bytes: int,
         observe: Observe | None = None,
     ) -> None:
-        settings = Settings.from_environment(environment)
-        relay = read_relay_settings(settings, environment)
-        assert relay is not None
-        app = create_relay_app(
-            load_models(settings),
-            replace(relay, keep_alive=keep_alive),
-            max_body_bytes=max_body_bytes,
-            observe=observe,
-        )
+        app, _ = load_relay(environment, keep_alive=keep_alive, max_body_bytes=max_body_bytes, observe=observe)
         # The parser that is deployed, even if a faster one is installed.
         config = uvicorn.Config(
             app, host="127.0.0.1", port=0, http="h11", log_level="warning", access_log=False, lifespan="on"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from derender.protocol.base import Json
     from derender.protocol.generate import GenerateResponse
 
-__all__ = ["add_usages", "count_usage"]
+__all__ = ["add_usages", "count_usage", "write_usage"]
 
 
 def count_usage(prompt_tokens: int | None, response: GenerateResponse) -> Usage:
@@ -28,11 +28,21 @@ def count_usage(prompt_tokens: int | None, response: GenerateResponse) -> Usage:
     received = sum(len(choice.token_ids or ()) for choice in response.choices)
     if prompt_tokens is None:
         prompt_tokens = counted.prompt_tokens or len(response.prompt_token_ids or ())
-    generated = max(counted.completion_tokens or 0, received)
+    return write_usage(prompt_tokens, max(counted.completion_tokens or 0, received), counted)
+
+
+def write_usage(prompt_tokens: int, completion_tokens: int, counted: GenerateUsage) -> Usage:
+    """Return the usage of a generation.
+
+    Args:
+        prompt_tokens: Tokens of the prompt.
+        completion_tokens: Tokens generated.
+        counted: The generate server's usage, whose details are passed on.
+    """
     return Usage(
         prompt_tokens=prompt_tokens,
-        total_tokens=prompt_tokens + generated,
-        completion_tokens=generated,
+        total_tokens=prompt_tokens + completion_tokens,
+        completion_tokens=completion_tokens,
         prompt_tokens_details=counted.prompt_tokens_details,
         completion_tokens_details=counted.completion_tokens_details,
     )

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from derender.answers.choices import output_decoder
 from derender.answers.message import PLAIN_TEXT
+from derender.answers.usage import write_usage
 from derender.logprobs.entries import Entries
-from derender.protocol.openai.usage import Usage
 
 from .state import ChoiceState, GenerationState
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from derender.protocol.base import WireModel
     from derender.protocol.client import ClientRequest
     from derender.protocol.generate import ChunkChoice, GenerateChunk, GenerateUsage
+    from derender.protocol.openai.usage import Usage
 
     from .checks import CheckedChunk
 
@@ -133,14 +134,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
         if counted is None:
             return None
         prompt = counted.prompt_tokens if self.prompt_tokens is None else self.prompt_tokens
-        generated = counted.completion_tokens or 0
-        return Usage(
-            prompt_tokens=prompt,
-            total_tokens=prompt + generated,
-            completion_tokens=generated,
-            prompt_tokens_details=counted.prompt_tokens_details,
-            completion_tokens_details=counted.completion_tokens_details,
-        )
+        return write_usage(prompt, counted.completion_tokens or 0, counted)
 
     def _derender_choice(
         self, state: GenerationState, checked: CheckedChunk, choice: ChunkChoice
