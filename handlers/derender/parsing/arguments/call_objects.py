@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from derender.parsing.characters import WHITESPACE
 
+from .ends import at_end
 from .notation import JSON, START, NotationState, read_notation
 
 __all__ = [
@@ -95,9 +96,13 @@ def read_call_objects(
     *,
     markers: Mapping[str, str],
     known_keys: bool,
+    ends: tuple[str, ...] = (),
     final: bool = False,
 ) -> CallObjectsResult:
     """Read on, to the next name or end of a call, or as far as the text can be decided.
+
+    If one of `ends` follows a complete value, all that is open ends there, too: brackets that are missing are
+    added.
 
     Args:
         state: The state after the text before.
@@ -105,9 +110,11 @@ def read_call_objects(
         start: Where to begin.
         markers: Character → marker text. In a string, markers are text.
         known_keys: Whether an object with a key that calls don't have is no call.
+        ends: What follows the calls, as it is in the parsed text: a marker's character or its text. It is not
+            read.
         final: Whether the output ends with the text.
     """
-    reader = _Reader(replace(state), text, start, markers, known_keys, final)
+    reader = _Reader(replace(state), text, start, markers, known_keys, ends, final)
     reader.run()
     return CallObjectsResult(reader.found, reader.at, reader.state)
 
@@ -120,18 +127,20 @@ class _Reader(Struct):
     at: int
     markers: Mapping[str, str]
     known_keys: bool
+    ends: tuple[str, ...]
     final: bool
     found: list[ObjectName | ObjectArguments | ObjectEnd] = []
 
     def run(self) -> None:
         while self.state.phase not in ("done", "bad") and not self._must_stop():
-            before = self.at
+            before = (self.at, self.state.phase)
             if self.state.phase != "value" and (space := _SPACE.match(self.text, self.at)):
                 self.at = space.end()
             if self.at >= len(self.text):
                 return
             self._step()
-            if self.at == before and self.state.phase not in ("done", "bad"):
+            if (self.at, self.state.phase) == before:
+                # The rest may be the beginning of something.
                 return
 
     def _must_stop(self) -> bool:
@@ -151,7 +160,7 @@ class _Reader(Struct):
             case "after value":
                 self._after_value()
             case _:
-                self.state.phase = "begin" if self._read(",") else "done" if self._read("]") else "bad"
+                self._after_call()
 
     def _read(self, expected: str) -> bool:
         """Read a character, if it is the one that is here."""
@@ -187,7 +196,15 @@ class _Reader(Struct):
 
     def _value(self) -> None:
         state = self.state
-        result = read_notation(JSON, state.value, self.text, self.at, markers=self.markers, final=self.final)
+        result = read_notation(
+            JSON,
+            state.value,
+            self.text,
+            self.at,
+            markers=self.markers,
+            ends=self.ends,
+            final=self.final,
+        )
         self.at, state.value = result.end, result.state
         if state.key in _ARGUMENTS:
             self._arguments(result.json)
@@ -255,10 +272,21 @@ class _Reader(Struct):
     def _after_value(self) -> None:
         if self._read(","):
             self.state.phase = "next key"
-        elif self._read("}"):
+        elif self._read("}") or (ends := self._at_end()):
             self._end()
-        else:
+        elif ends is False:
             self.state.phase = "bad"
+
+    def _after_call(self) -> None:
+        if self._read(","):
+            self.state.phase = "begin"
+        elif self._read("]") or (ends := self._at_end()):
+            self.state.phase = "done"
+        elif ends is False:
+            self.state.phase = "bad"
+
+    def _at_end(self) -> bool | None:
+        return at_end(self.ends, self.text, self.at, final=self.final)
 
     def _end(self) -> None:
         state = self.state

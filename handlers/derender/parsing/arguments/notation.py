@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from derender.parsing.characters import WHITESPACE
 
+from .ends import at_end
 from .literals import JSON_ESCAPES, PYTHON_ESCAPES, Escapes, escape, json_number, python_number
 
 __all__ = [
@@ -143,9 +144,13 @@ def read_notation(
     start: int,
     *,
     markers: Mapping[str, str] | None = None,
+    ends: tuple[str, ...] = (),
     final: bool = False,
 ) -> NotationResult:
     """Read on, as far as the value goes or the text can be decided.
+
+    If one of `ends` follows a complete item or member, what is still open ends there, too: brackets that are
+    missing are added.
 
     Args:
         notation: How the value is written.
@@ -153,9 +158,11 @@ def read_notation(
         text: The text.
         start: Where to begin.
         markers: Character → marker text. In a string, markers are text.
+        ends: What follows the value, as it is in the parsed text: a marker's character or its text. It is not
+            read.
         final: Whether the output ends with the text.
     """
-    reader = _Reader(notation, state.phase, state.open, state.quote, text, start, markers or {}, final)
+    reader = _Reader(notation, state.phase, state.open, state.quote, text, start, markers or {}, ends, final)
     reader.run()
     return NotationResult("".join(reader.out), reader.at, reader.state())
 
@@ -190,6 +197,7 @@ class _Reader(Struct):
     text: str
     at: int
     markers: Mapping[str, str]
+    ends: tuple[str, ...]
     final: bool
     out: list[str] = []
 
@@ -322,13 +330,31 @@ class _Reader(Struct):
     def _token(self, pattern: re.Pattern[str]) -> str | None:
         """Read a word, without the space around it; None if it may go on, or is none."""
         match = pattern.match(self.text, self.at)
-        if match is None or len(match[0]) > MAX_WORD:
+        if match is None:
             self.phase = "bad"
             return None
-        if match.end() == len(self.text) and not self.final:
+        end = self._cut(match.end())
+        if end is None:
             return None
-        self.at = match.end()
-        return match[0].rstrip()
+        if end - self.at > MAX_WORD or end == self.at:
+            self.phase = "bad"
+            return None
+        if end == len(self.text) and not self.final:
+            return None
+        word = self.text[self.at : end].rstrip()
+        self.at = end
+        return word
+
+    def _cut(self, end: int) -> int | None:
+        """Return where a word ends: at the latest where the region does. None if it takes more text to know."""
+        word = self.text[self.at : min(end, self.at + MAX_WORD + 1)]
+        if {text[0] for text in self.ends}.isdisjoint(word):
+            return end
+        for place in range(self.at, self.at + len(word)):
+            ends = at_end(self.ends, self.text, place, final=self.final)
+            if ends is not False:
+                return place if ends else None
+        return end
 
     def _word(self) -> None:
         start = self.at
@@ -381,9 +407,18 @@ class _Reader(Struct):
         if self._close(allowed=True):
             return
         if self.text[self.at] != ",":
-            self.phase = "bad"
+            self._end_region()
             return
         self.at += 1
         if self.notation.verbatim:
             self.out.append(",")
         self.phase = "next key" if self.open[-1] in "}K" else "next"
+
+    def _end_region(self) -> None:
+        """End all that is open if the region ends here."""
+        ends = at_end(self.ends, self.text, self.at, final=self.final)
+        if ends:
+            self.out += [_CLOSED[closer] for closer in reversed(self.open)]
+            self.open, self.phase = "", "done"
+        elif ends is False:
+            self.phase = "bad"

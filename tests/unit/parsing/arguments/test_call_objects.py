@@ -33,7 +33,7 @@ class Got(NamedTuple):
     phase: Phase
 
 
-def in_pieces(pieces: Sequence[str], *, known_keys: bool) -> Got:
+def in_pieces(pieces: Sequence[str], *, known_keys: bool, ends: tuple[str, ...] = ()) -> Got:
     """Read calls that come in pieces; between two, the state is JSON."""
     calls: list[tuple[str, str, bool]] = []
     state, kept = CallObjectsState(), ""
@@ -41,7 +41,9 @@ def in_pieces(pieces: Sequence[str], *, known_keys: bool) -> Got:
         kept += piece
         final = number == len(pieces) - 1
         while True:
-            got = read_call_objects(state, kept, 0, markers=MARKERS, known_keys=known_keys, final=final)
+            got = read_call_objects(
+                state, kept, 0, markers=MARKERS, known_keys=known_keys, ends=ends, final=final
+            )
             for found in got.found:
                 match found:
                     case ObjectName(name, _):
@@ -51,10 +53,10 @@ def in_pieces(pieces: Sequence[str], *, known_keys: bool) -> Got:
                         calls[-1] = (name, arguments + json, False)
                     case ObjectEnd():
                         calls[-1] = (*calls[-1][:2], True)
-            moved = got.end > 0
+            goes_on = bool(got.found) and not isinstance(got.found[-1], ObjectArguments)
             kept = kept[got.end :]
             state = msgspec.json.decode(msgspec.json.encode(got.state), type=CallObjectsState)
-            if not moved or state.phase in ("done", "bad"):
+            if not goes_on or state.phase in ("done", "bad"):
                 break
     return Got(calls, kept, state.phase)
 
@@ -67,9 +69,9 @@ def cuts(text: str) -> Iterator[Sequence[str]]:
         yield [text[:place], text[place:]]
 
 
-def reads(text: str, *, known_keys: bool = False) -> Got:
+def reads(text: str, *, known_keys: bool = False, ends: tuple[str, ...] = ()) -> Got:
     """What a text is read as, which is the same however it is cut."""
-    first, *others = (in_pieces(pieces, known_keys=known_keys) for pieces in cuts(text))
+    first, *others = (in_pieces(pieces, known_keys=known_keys, ends=ends) for pieces in cuts(text))
     for other in others:
         assert other == first
     return first
@@ -211,6 +213,60 @@ def test_a_truncated_call_has_not_ended(text: str, calls: list[tuple[str, str, b
     got = reads(text)
     assert got.calls == calls
     assert got.phase not in ("done", "bad")
+
+
+@pytest.mark.parametrize("end", ["\ud801", "</call>"])
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ('{"name": "f", "arguments": {"a": "b"}\n', [("f", '{"a": "b"}')]),
+        ('{"name": "f", "arguments": {"a": "b"', [("f", '{"a": "b"}')]),
+        ('{"name": "f", "arguments": {"a": [1, {"b": 23', [("f", '{"a": [1, {"b": 23}]}')]),
+        ('{"name": "f", "arguments": {}', [("f", "{}")]),
+        ('{"name": "f", "arguments": "{\\"a\\": 1}"', [("f", '{"a": 1}')]),
+        ('{"name": "f", "arguments": null', [("f", "{}")]),
+        ('{"name": "f"', [("f", "{}")]),
+        ('{"arguments": {"a": 1}, "name": "f"', [("f", '{"a": 1}')]),
+        ('{"name": "f", "arguments": {"a": 1}, "id": "x"', [("f", '{"a": 1}')]),
+        ('[{"name": "f"}, {"name": "g", "arguments": {"a": 1', [("f", "{}"), ("g", '{"a": 1}')]),
+        ('[{"name": "f"}, {"name": "g"}', [("f", "{}"), ("g", "{}")]),
+        ('{"name": "f", "arguments": {"a": 1}}', [("f", '{"a": 1}')]),
+    ],
+)
+def test_brackets_that_are_missing_before_the_end_marker_are_added(
+    text: str, calls: list[tuple[str, str]], end: str
+) -> None:
+    expected = [(name, arguments, True) for name, arguments in calls]
+    assert reads(f"{text}{end}{{", ends=("\ud802", end)) == Got(expected, f"{end}{{", "done")
+
+
+@pytest.mark.parametrize("end", ["\ud801", "</call>"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[",
+        "{",
+        '{"arguments": {"a": 1}',
+        '{"name"',
+        '{"name": "f", ',
+        '{"name": "f", "arguments"',
+        '{"name": "f", "arguments": ',
+        '{"name": "f", "arguments": {"a": ',
+        '{"name": "f", "arguments": {"a": fals',
+        '{"name": "f", "arguments": {"a": 1, ',
+    ],
+)
+def test_what_is_not_complete_before_the_end_marker_is_a_fault(text: str, end: str) -> None:
+    assert reads(text + end, ends=(end,)).phase == "bad"
+
+
+@pytest.mark.parametrize("text", ['{"name": "f"</cal', '[{"name": "f"}<'])
+def test_a_beginning_of_the_end_marker_waits(text: str) -> None:
+    for pieces in cuts(text):
+        assert in_pieces([*pieces, "l>", ""], known_keys=True, ends=("</call>",)).phase == (
+            "done" if text.endswith("</cal") else "bad"
+        )
 
 
 @pytest.mark.parametrize("text", ['{"name": "%s"}', '{"%s": 1, "name": "f"}', '{"id": "%s", "name": "f"}'])

@@ -42,13 +42,15 @@ class Got(NamedTuple):
     phase: Phase
 
 
-def in_pieces(notation: Notation, pieces: Sequence[str], state: NotationState, *, final: bool) -> Got:
+def in_pieces(
+    notation: Notation, pieces: Sequence[str], state: NotationState, *, ends: tuple[str, ...] = (), final: bool
+) -> Got:
     """Read text that comes in pieces; between two, the state is JSON."""
     written, kept = "", ""
     for number, piece in enumerate(pieces):
         kept += piece
         last = final and number == len(pieces) - 1
-        got = read_notation(notation, state, kept, 0, markers=MARKERS, final=last)
+        got = read_notation(notation, state, kept, 0, markers=MARKERS, ends=ends, final=last)
         written, kept = written + got.json, kept[got.end :]
         state = msgspec.json.decode(msgspec.json.encode(got.state), type=NotationState)
     return Got(written, kept, state.phase)
@@ -62,10 +64,17 @@ def cuts(text: str) -> Iterator[Sequence[str]]:
         yield [text[:place], text[place:]]
 
 
-def reads(notation: Notation, text: str, state: NotationState | None = None, *, final: bool = True) -> Got:
+def reads(
+    notation: Notation,
+    text: str,
+    state: NotationState | None = None,
+    *,
+    ends: tuple[str, ...] = (),
+    final: bool = True,
+) -> Got:
     """What a text is read as, which is the same however it is cut."""
     first, *others = (
-        in_pieces(notation, pieces, state or NotationState(), final=final) for pieces in cuts(text)
+        in_pieces(notation, pieces, state or NotationState(), ends=ends, final=final) for pieces in cuts(text)
     )
     for other in others:
         assert other == first
@@ -351,6 +360,72 @@ def test_white_space_around_a_value_is_dropped() -> None:
 def test_text_is_escaped_only_as_json_requires(text: str, expected: str) -> None:
     assert escape(text) == expected
     assert json.loads(f'"{expected}"') == text
+
+
+@pytest.mark.parametrize("end", ["\ud801", "</call>", "<a=b>"])
+@pytest.mark.parametrize(
+    ("notation", "text", "expected"),
+    [
+        (JSON, '{"a": "b"', '{"a": "b"}'),
+        (JSON, '{"a": {"b": [1, {"c": "d"}', '{"a": {"b": [1, {"c": "d"}]}}'),
+        (JSON, '{"a": [1, 23', '{"a": [1, 23]}'),
+        (JSON, '{"a": true', '{"a": true}'),
+        (JSON, '{"a": {}', '{"a": {}}'),
+        (JSON, '{"a": 1\n ', '{"a": 1\n }'),
+        (JSON, '{"a": "\ud801</call><a=b>"', '{"a": "<tool></call><a=b>"}'),
+        (PYTHON, "{'a': ('b', [None", '{"a": ["b", [null]]}'),
+        (GEMMA, "{a:{b:[1,two words", '{"a": {"b": [1, "two words"]}}'),
+        (JSON, '{"a": 1}', '{"a": 1}'),
+        (JSON, "12", "12"),
+    ],
+)
+def test_brackets_that_are_missing_before_the_end_marker_are_added(
+    notation: Notation, text: str, expected: str, end: str
+) -> None:
+    assert reads(notation, f"{text}{end}}}]", ends=("\ud802", end)) == Got(expected, f"{end}}}]", "done")
+    json.loads(expected)
+
+
+def test_a_parenthesis_that_is_missing_before_the_end_marker_is_added() -> None:
+    assert reads(PYTHON, "a=[1, 2\ud801", CALL_ARGUMENTS, ends=("\ud801",)) == Got(
+        '"a": [1, 2]}', "\ud801", "done"
+    )
+
+
+@pytest.mark.parametrize("end", ["\ud801", "</call>", "<a=b>"])
+@pytest.mark.parametrize(
+    ("written", "rest"),
+    [
+        ("", ""),
+        ("{", ""),
+        ("[", ""),
+        ('{"a"', ""),
+        ('{"a":', ""),
+        ('{"a": 1, ', ""),
+        ("[1, ", ""),
+        ('{"a": ', "fals"),
+    ],
+)
+def test_what_is_not_complete_before_the_end_marker_is_a_fault(written: str, rest: str, end: str) -> None:
+    assert reads(JSON, f"{written}{rest}{end}", ends=(end,)) == Got(written, f"{rest}{end}", "bad")
+
+
+@pytest.mark.parametrize("text", ['{"a": "b"</cal>', '{"a": 1</cal>', '{"a": 1<a=c>', '{"a": "b"\ud800'])
+def test_only_the_end_marker_ends_what_is_open(text: str) -> None:
+    assert reads(JSON, text, ends=("</call>", "<a=b>", "\ud801")).phase == "bad"
+
+
+@pytest.mark.parametrize("text", ['{"a": "b"</cal', '{"a": "b"<', '{"a": 1</call', '{"a": 12<a='])
+def test_a_beginning_of_the_end_marker_waits(text: str) -> None:
+    got = reads(JSON, text, ends=("</call>", "<a=b>"), final=False)
+    assert got.phase in ("after", "value")
+    assert text.endswith(got.rest)
+    assert reads(JSON, text, ends=("</call>", "<a=b>"), final=True).phase == "bad"
+
+
+def test_words_before_the_end_marker_are_bounded() -> None:
+    for length, phase in ((MAX_WORD, "done"), (MAX_WORD + 1, "bad")):
+        assert reads(JSON, f"[{'1' * length}</call>", ends=("</call>",)).phase == phase
 
 
 @pytest.mark.parametrize(
