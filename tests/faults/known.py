@@ -42,7 +42,6 @@ KNOWN: Final[frozenset[str]] = frozenset(
         "indent-answer",
         "indent-no-think",
         "mid-think",
-        "close-unopened",
         "type-str",
         "anyof-root",
         "kimi-counter",

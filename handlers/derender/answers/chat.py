@@ -125,7 +125,7 @@ def _message(
     if messages.parser is None:
         return ChatMessage(content=choice.text)
     message, _ = messages.parse(
-        messages.start(prompt_token_ids),
+        messages.start(prompt_token_ids, choice.pieces),
         choice.pieces,
         ended=True,
         finish_reason=choice.finish_reason,

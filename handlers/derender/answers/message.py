@@ -101,13 +101,16 @@ class MessageParser(Struct, frozen=True):
         """Whether to leave out logprobs and token ids, which would give hidden reasoning away."""
         return self.parser is not None and not self.include_reasoning
 
-    def start(self, prompt_token_ids: Sequence[int] | None) -> ParserState | None:
+    def start(
+        self, prompt_token_ids: Sequence[int] | None, output: Sequence[Piece] | None = None
+    ) -> ParserState | None:
         """Return the state before an output; None without a parser.
 
         Args:
             prompt_token_ids: The prompt or a suffix of it, if known. Its end may open the reasoning.
+            output: The pieces of the output, if it is whole. They tell if the prompt doesn't.
         """
-        return None if self.parser is None else start(self.parser, prompt_token_ids)
+        return None if self.parser is None else start(self.parser, prompt_token_ids, output)
 
     def parse(
         self,

@@ -76,22 +76,29 @@ class Parsers:
                 reasoning comes first, if the prompt does not.
             whole_calls: Whether to emit a call when it is complete instead of its arguments as they come.
         """
+        thinking = _read_switch(chat_template_kwargs or {})
         wanted = self.tools is not None and tool_choice.mode != "none" and bool(tools or tool_choice.is_forced)
         return Parser(
             grammar=self.grammar(tool_choice if wanted and tool_choice.is_forced else AUTO),
-            start=self._start(chat_template_kwargs or {}),
+            start=self._start(thinking),
+            thinking=thinking,
             tools=tools,
             calls_wanted=wanted,
             one_call=not parallel_tool_calls,
             whole_calls=whole_calls,
         )
 
-    def _start(self, chat_template_kwargs: Mapping[str, Any]) -> str:
+    def _start(self, thinking: bool | None) -> str:
         form = self.reasoning or self.tools or Format()
-        for name in ("enable_thinking", "thinking"):
-            if isinstance(switch := chat_template_kwargs.get(name), bool):
-                return form.start_thinking if switch else form.start_answering
-        return form.start
+        if thinking is None:
+            return form.start
+        return form.start_thinking if thinking else form.start_answering
+
+
+def _read_switch(chat_template_kwargs: Mapping[str, Any]) -> bool | None:
+    """Return whether thinking is switched on or off; None if it is neither."""
+    switches = [chat_template_kwargs.get(name) for name in ("enable_thinking", "thinking")]
+    return next((switch for switch in switches if isinstance(switch, bool)), None)
 
 
 def load_parsers(

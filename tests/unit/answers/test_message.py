@@ -162,6 +162,8 @@ def test_a_message_without_calls_has_no_tool_calls(ask: Ask) -> None:
         ("Hi", None, {}, "Hi", None),
         ("hm\n</think>\n\nHi", None, {"chat_template_kwargs": {"enable_thinking": True}}, "Hi", "hm"),
         ("Hi", None, {"chat_template_kwargs": {"enable_thinking": False}}, "Hi", None),
+        ("hm\n</think>\n\nHi", None, {}, "Hi", "hm"),
+        ("hm\n</think>\n\nHi", None, {"include_reasoning": False}, "Hi", None),
         ("<think>\nhm\n</think>\n\nHi", MAY_THINK, {"include_reasoning": False}, "Hi", None),
     ],
 )

@@ -57,6 +57,8 @@ def test_any_chunks_add_up_to_the_complete_answer(
     stops = data.draw(STOPS)
     client: dict[str, Any] = {
         "tools": TOOLS,
+        # If nothing tells where the output begins, its end does, which a stream can't know.
+        "chat_template_kwargs": {"enable_thinking": data.draw(st.booleans())},
         "stop": stops,
         "min_tokens": data.draw(st.integers(0, 3)),
         "include_stop_str_in_output": data.draw(st.booleans()),

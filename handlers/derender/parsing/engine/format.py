@@ -33,6 +33,7 @@ __all__ = [
     "Region",
     "Shows",
     "Text",
+    "Thoughts",
     "Value",
     "section",
 ]
@@ -159,6 +160,15 @@ class Ids(StrEnum):
     """Nine letters and digits."""
 
 
+class Thoughts(Struct, frozen=True):
+    """The markers around reasoning."""
+
+    begins: str
+    ends: str
+    region: str = "reasoning"
+    """The region between them."""
+
+
 class Format(Struct, frozen=True):
     """A tool-call format, a reasoning format, or both.
 
@@ -172,6 +182,8 @@ class Format(Struct, frozen=True):
         start: The region an output begins in if nothing is known of the prompt.
         start_thinking: The same, if the client switched thinking on.
         start_answering: The same, if the client switched thinking off.
+        thoughts: The markers around reasoning. If the one that ends it is the first of them in a whole output,
+            the prompt has begun the reasoning.
         turn: The marker that begins a message, if it is read as part of the output.
         whole: Whether the format describes whole messages, reasoning and calls together. It then combines
             with no other.
@@ -193,6 +205,7 @@ class Format(Struct, frozen=True):
     start: str = "answer"
     start_thinking: str = "answer"
     start_answering: str = "answer"
+    thoughts: tuple[Thoughts, ...] = ()
     turn: str | None = None
     whole: bool = False
     offered_only: bool = False

@@ -12,12 +12,13 @@ from derender.parsing.arguments.notation import with_quotes
 from derender.parsing.characters import encode_markers, number_markers
 from derender.parsing.patterns import ANYTHING, Regex, Scanner, ahead
 
-from .format import Arguments, Edge, Format, Shows, Text
+from .format import Arguments, Edge, Format, Shows, Text, Thoughts
 from .state import MAX_LOOKBEHIND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from derender.decoding.pieces import Piece
     from derender.parsing.patterns import Pattern
     from derender.parsing.patterns.regexes import RegexScanner
     from derender.vocabulary import Vocabulary
@@ -39,6 +40,7 @@ class Grammar:
         markers: Token id → the character that stands for it in the parsed text.
         texts: That character → the marker's text.
         marker_texts: All markers as they are in the parsed text.
+        thoughts: The markers around reasoning, as they are in the parsed text.
         offered_only: Whether only tools that the client offered can be called.
         uncut: Whether the output is read as it was generated, past what stopped it.
         lookbehind: How many characters a pattern may look back.
@@ -54,6 +56,7 @@ class Grammar:
     markers: Mapping[int, str]
     texts: Mapping[str, str]
     marker_texts: tuple[str, ...]
+    thoughts: tuple[Thoughts, ...]
     offered_only: bool
     uncut: bool
     lookbehind: int
@@ -62,6 +65,10 @@ class Grammar:
     after_prompt: Mapping[str, str]
     anchor: Scanner | RegexScanner | None
     turn: int | None
+
+    def encode(self, pieces: Sequence[Piece]) -> str:
+        """Return the parsed text of an output's pieces."""
+        return "".join([piece if isinstance(piece, str) else self.markers[piece] for piece in pieces])
 
     def remove_markers(self, text: str) -> str:
         """Remove all markers from a whole text, tokens or not."""
@@ -109,6 +116,13 @@ def compile_grammar(
         markers={added_tokens[text]: character for text, character in characters.items()},
         texts={character: text for text, character in characters.items()},
         marker_texts=tuple(encode_markers(text, characters) for text in texts),
+        thoughts=tuple(
+            Thoughts(
+                encode_markers(each.begins, characters), encode_markers(each.ends, characters), each.region
+            )
+            for form in formats
+            for each in form.thoughts
+        ),
         offered_only=bool(tools and tools.offered_only),
         uncut=any(each.uncut for each in formats),
         # Only regular expressions look back.

@@ -16,7 +16,8 @@ class Parser(Struct, frozen=True):
 
     Attributes:
         grammar: The formats.
-        start: The region an output begins in if its prompt does not tell.
+        start: The region an output begins in if nothing else tells.
+        thinking: Whether the client switched thinking on or off; None if it did not say.
         tools: The tools offered: name → JSON schema of the parameters.
         calls_wanted: Whether there may be calls. Otherwise they are text, without the markers.
         one_call: Whether only the first call is kept.
@@ -25,6 +26,7 @@ class Parser(Struct, frozen=True):
 
     grammar: Grammar
     start: str
+    thinking: bool | None
     tools: Mapping[str, object]
     calls_wanted: bool
     one_call: bool

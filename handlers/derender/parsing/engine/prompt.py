@@ -1,4 +1,4 @@
-"""Find the region an output begins in, by parsing the end of its prompt."""
+"""Find the region an output begins in: by the end of its prompt, or by the first marker of a whole output."""
 
 from __future__ import annotations
 
@@ -28,19 +28,49 @@ _MAX_READ: Final = 4096
 """Ids of the prompt's end that are read. What opens the model's message is there."""
 
 
-def start(parser: Parser, prompt_token_ids: Sequence[int] | None) -> ParserState:
+def start(
+    parser: Parser, prompt_token_ids: Sequence[int] | None, output: Sequence[Piece] | None = None
+) -> ParserState:
     """Return the state before an output.
 
-    The end of a prompt opens the model's message, and often more: the reasoning, or the end of it. So the end
-    of the prompt is parsed like output.
+    If the prompt does not tell where the output begins, a whole output may: what it ends, the prompt has begun,
+    unless thinking is switched off. Otherwise the client's switch decides, then the family.
 
     Args:
         parser: How the output is parsed.
         prompt_token_ids: The prompt, or a suffix of it.
+        output: The pieces of the output, if it is whole.
     """
-    unknown = ParserState(parser.start)
-    if not prompt_token_ids:
-        return unknown
+    state = _after_prompt(parser, prompt_token_ids) if prompt_token_ids else None
+    if state is None and output is not None and parser.thinking is not False:
+        state = _before_end_of_thoughts(parser, output)
+    return state or ParserState(parser.start)
+
+
+def _before_end_of_thoughts(parser: Parser, output: Sequence[Piece]) -> ParserState | None:
+    """Return the state before an output that ends reasoning and did not begin it; None for any other."""
+    grammar = parser.grammar
+    text = grammar.encode(output)
+    markers = [
+        (place, marker, region)
+        for each in grammar.thoughts
+        for marker, region in ((each.begins, ""), (each.ends, each.region))
+        if (place := text.find(marker)) >= 0
+    ]
+    place, marker, region = min(markers, default=(0, "", ""))
+    if not region:
+        return None
+    _, state = parse(parser, ParserState("answer"), [text[: place + len(marker)]])
+    # In the arguments of a call, the marker is text.
+    return None if state.calls and state.calls.reading else ParserState(region)
+
+
+def _after_prompt(parser: Parser, prompt_token_ids: Sequence[int]) -> ParserState | None:
+    """Return the state after a prompt; None if it does not tell.
+
+    The end of a prompt opens the model's message, and often more: the reasoning, or the end of it. So the end
+    of the prompt is parsed like output.
+    """
     grammar = parser.grammar
     if grammar.anchor:
         pieces, whole = _after_anchor(parser, grammar.anchor, prompt_token_ids)
@@ -55,7 +85,7 @@ def start(parser: Parser, prompt_token_ids: Sequence[int] | None) -> ParserState
         # The prompt's own text does not belong to the output.
         state.held = ""
     if not (state.marked or state.held or whole):
-        return unknown
+        return None
     if state.calls and not isinstance(state.calls.reading, BodyState):
         # A body is read from its beginning.
         state.calls.raw = []
@@ -88,9 +118,7 @@ def _after_anchor(
     parser: Parser, anchor: Scanner | RegexScanner, prompt_token_ids: Sequence[int]
 ) -> tuple[list[Piece], bool]:
     """Return the prompt after the last place where a message begins, and whether there is one."""
-    markers = parser.grammar.markers
-    pieces = _read(parser, prompt_token_ids[-_MAX_READ:])
-    text = "".join([piece if isinstance(piece, str) else markers[piece] for piece in pieces])
+    text = parser.grammar.encode(_read(parser, prompt_token_ids[-_MAX_READ:]))
     begin = place = 0
     whole = False
     while place <= len(text) and (match := anchor.search(text, place, final=True)):

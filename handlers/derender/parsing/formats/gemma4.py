@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from derender.parsing.arguments.notation import GEMMA
-from derender.parsing.engine.format import Act, Arguments, Edge, Format, Markup
+from derender.parsing.engine.format import Act, Arguments, Edge, Format, Markup, Thoughts
 from derender.parsing.patterns import SPACE, ahead, capture, optional
 
 __all__ = ["REASONING", "TOOLS"]
@@ -43,4 +43,5 @@ REASONING: Final = Format(
     markers=("<|channel>", "<channel|>"),
     content=(Edge((SPACE, *_THOUGHT), "reasoning"), Edge(_ENDS, "answer")),
     reasoning=(Edge(_ENDS, "answer"),),
+    thoughts=(Thoughts("<|channel>", "<channel|>"),),
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Markup, Shows, Text, Value
+from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Markup, Shows, Text, Thoughts, Value
 from derender.parsing.patterns import ANYTHING, END, SPACE, ahead, any_of, capture, one_of
 
 __all__ = ["MESSAGES"]
@@ -75,5 +75,6 @@ MESSAGES: Final = Format(
     start="thinking",
     start_thinking="thinking",
     start_answering="answer",
+    thoughts=(Thoughts(_open_tag("think"), _close_tag("think")),),
     whole=True,
 )

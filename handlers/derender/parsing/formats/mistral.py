@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from derender.parsing.arguments.notation import JSON
-from derender.parsing.engine.format import Act, Arguments, CallObjects, Edge, Format, Ids, Shows, Text
+from derender.parsing.engine.format import Act, Arguments, CallObjects, Edge, Format, Ids, Shows, Text, Thoughts
 from derender.parsing.patterns import SPACE, ahead, capture, one_of, optional
 
 __all__ = ["REASONING", "TOOLS"]
@@ -50,4 +50,5 @@ REASONING: Final = Format(
     content=_CONTENT,
     reasoning=(_CONTENT[1],),
     regions={"reasoning in text": Text(Shows.REASONING, (Edge((SPACE, "</think>", SPACE), "answer"),))},
+    thoughts=(Thoughts("[THINK]", "[/THINK]"), Thoughts("<think>", "</think>", "reasoning in text")),
 )

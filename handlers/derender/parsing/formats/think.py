@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from derender.parsing.engine.format import Edge, Format, Shows, Text
+from derender.parsing.engine.format import Edge, Format, Shows, Text, Thoughts
 from derender.parsing.patterns import ANYTHING, SPACE, ahead
 
 __all__ = ["DEEPSEEK_R1", "DEEPSEEK_V3", "GLM45", "GLM47", "KIMI_K2", "QWEN3", "think"]
@@ -34,6 +34,7 @@ def think(*, start: str, begins: str = "<think>", ends: str = "</think>") -> For
         },
         start=start,
         start_thinking="thinking",
+        thoughts=(Thoughts(begins, ends),),
     )
 
 

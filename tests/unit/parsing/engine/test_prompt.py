@@ -1,4 +1,4 @@
-"""Where an output begins, by what its prompt ends with."""
+"""Where an output begins, by what its prompt ends with, and by what a whole output ends."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from derender.parsing import ParserState, load_parsers, start
 from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
 
-from ..support import TOOLS, encode, marked_vocabulary
+from ..support import TOOLS, encode, marked_parsers, marked_vocabulary, marker_texts, to_pieces
 
 if TYPE_CHECKING:
-    from derender.parsing import Parser
+    from collections.abc import Sequence
+
+    from derender.parsing import Parser, Parsers
     from derender.vocabulary import Vocabulary
 
 SPECIAL: Final = ("<|im_end|>", "<|im_start|>")
@@ -175,3 +177,85 @@ def test_a_call_that_the_prompt_begins_belongs_to_the_output(vocabulary: Vocabul
     parser = request_parser(parsers, tools=TOOLS)
     state = start(parser, encode(vocabulary, f'{OPENED}Hi <tool_call>\n{{"name": "f", "arguments": {{"a"'))
     assert fold(parse_chunks(parser, [[": 1}}"]], state=state)) == Message(calls=[("f", '{"a": 1}')])
+
+
+UNOPENED: Final = [
+    ("qwen3", "hm</think>\n\nHi", Message("Hi", "hm")),
+    ("deepseek_v3", "</think>Hi", Message("Hi")),
+    ("mistral", "hm[/THINK]Hi", Message("Hi", "hm")),
+    ("mistral", "hm\n</think>\nHi", Message("Hi", "hm")),
+    ("gemma4", "hm<channel|>Hi", Message("Hi", "hm")),
+    ("kimi_k3", "hm<|close|>think<|sep|><|open|>response<|sep|>Hi", Message("Hi", "hm")),
+]
+"""Reasoning parsers, and outputs that end reasoning and did not begin it."""
+
+
+def parse_whole(parsers: Parsers, output: str, prompt: Sequence[int] | None = None, **options: Any) -> Message:
+    """Parse a whole output."""
+    parser = request_parser(parsers, tools=TOOLS, whole_calls=True, **options)
+    pieces = to_pieces(parser, output)
+    return fold(parse_chunks(parser, [pieces], state=start(parser, prompt, pieces)))
+
+
+@pytest.mark.parametrize("tokens", [True, False], ids=["tokens", "text"])
+@pytest.mark.parametrize("switches", [{}, {"enable_thinking": True}, {"thinking": True}, {"thinking": "no"}])
+@pytest.mark.parametrize(("reasoning", "output", "expected"), UNOPENED)
+def test_what_a_whole_output_ends_the_prompt_has_begun(
+    reasoning: str, output: str, expected: Message, switches: dict[str, Any], tokens: bool
+) -> None:
+    without = frozenset() if tokens else frozenset(marker_texts(None, reasoning))
+    parsers = marked_parsers(None, reasoning, without)
+    for prompt in (None, [], encode(marked_vocabulary([]), "ant\n")):
+        assert parse_whole(parsers, output, prompt, chat_template_kwargs=switches) == expected
+
+
+@pytest.mark.parametrize("switch", ["enable_thinking", "thinking"])
+@pytest.mark.parametrize(("reasoning", "output", "expected"), UNOPENED)
+def test_nothing_is_reasoning_if_thinking_is_switched_off(
+    reasoning: str, output: str, expected: Message, switch: str
+) -> None:
+    message = parse_whole(marked_parsers(None, reasoning), output, chat_template_kwargs={switch: False})
+    assert message.reasoning == ""
+    assert message.content.startswith(expected.reasoning)
+
+
+def test_the_prompt_counts_more_than_the_end_of_the_reasoning() -> None:
+    vocabulary = marked_vocabulary(["<think>", "</think>"], SPECIAL)
+    parsers = load_parsers(vocabulary, None, "qwen3")
+    assert parsers is not None
+    closed = encode(vocabulary, f"{OPENED}<think>\n\n</think>\n\n")
+    assert parse_whole(parsers, "Hi</think>", closed).reasoning == ""
+
+
+QUOTED: Final = '{"a": "</think>"}'
+HERMES_CALL: Final = f'<tool_call>{{"name": "f", "arguments": {QUOTED}}}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("tools", "output", "expected"),
+    [
+        ("hermes", "<think>hm</think>Hi", Message("Hi", "hm")),
+        ("hermes", "Hi", Message("Hi")),
+        ("hermes", HERMES_CALL, Message(calls=[("f", QUOTED)])),
+        ("hermes", f"Hi {HERMES_CALL}", Message("Hi", calls=[("f", QUOTED)])),
+        (
+            "qwen3_xml",
+            "Hi <tool_call><function=f><parameter=a></think></parameter></function></tool_call>",
+            Message("Hi", calls=[("f", QUOTED)]),
+        ),
+        (
+            "llama3_json",
+            '{"name": "get_time", "parameters": {"a": "</think>"}}',
+            Message(calls=[("get_time", QUOTED)]),
+        ),
+        # Thoughts about calls are thoughts.
+        ("hermes", "Is <tool_call>{x} a call?</think>Hi", Message("Hi", "Is <tool_call>{x} a call?")),
+        (
+            "deepseek_v3",
+            "A <｜tool▁calls▁begin｜> is…</think>Hi",
+            Message("Hi", "A <｜tool▁calls▁begin｜> is…"),
+        ),
+    ],
+)
+def test_only_a_marker_that_ends_the_reasoning_tells(tools: str, output: str, expected: Message) -> None:
+    assert parse_whole(marked_parsers(tools, "qwen3"), output) == expected
