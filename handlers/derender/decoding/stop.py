@@ -41,19 +41,21 @@ class StopRule(Struct, frozen=True):
         """Drop the token that ended a generation, unless it is to stay.
 
         An int `stop_reason` names the token. Null means the primary end-of-sequence id or, from servers that
-        don't report reasons, nothing: then the last id is looked up.
+        don't report reasons, nothing: then the last id is looked up. A server without a tokenizer does not know
+        which id is the primary one, and names it like any other.
 
         Returns:
-            The ids to decode, and the stop reason: the id that was looked up, unless it is the primary one.
+            The ids to decode, and the stop reason: the id that stopped the generation, or None for the primary
+            one.
         """
-        if finish_reason != "stop" or isinstance(stop_reason, str) or not token_ids:
+        if finish_reason != "stop" or isinstance(stop_reason, str):
             return token_ids, stop_reason
-        last = token_ids[-1]
-        if stop_reason is not None:
-            stopped = last == stop_reason
-        elif stopped := self.is_stop_token(last):
-            stop_reason = None if last == self.eos_token_id else last
-        return (token_ids[:-1] if stopped and not self.include else token_ids), stop_reason
+        last = token_ids[-1] if token_ids else None
+        if stop_reason is None and last is not None and self.is_stop_token(last):
+            stop_reason = last
+        stopped = last is not None and last == stop_reason
+        reason = None if stop_reason == self.eos_token_id else stop_reason
+        return (token_ids[:-1] if stopped and not self.include else token_ids), reason
 
     def strings_to_find(self, finish_reason: str | None, stop_reason: StopReason) -> Sequence[str]:
         """Return the stop strings to look for in an output.

@@ -45,8 +45,8 @@ class GenerateChoice(WireModel):
     )
     stop_reason: Int64 | str | None = Field(
         default=None,
-        description="The stop string or stop token id that ended the generation. Null for the primary "
-        "end-of-sequence id, `length` and `abort`.",
+        description="The stop string or stop token id that ended the generation. Null for `length` and "
+        "`abort`. Servers with a tokenizer send null for the primary end-of-sequence id, too.",
     )
     logprobs: GenerateLogprobs | None = Field(default=None, description="Log probabilities, if requested.")
     routed_experts: Json = Field(default=None, description="Passed on.")

@@ -24,6 +24,9 @@ HELLO_WORLD: Final = [HELLO, int(B.COMMA), int(B.WORLD), int(B.BANG)]
         pytest.param([*HELLO_WORLD, EOS], {}, {}, "Hello, world!", None, id="primary EOS"),
         pytest.param([*HELLO_WORLD, OTHER], {}, {}, "Hello, world!", OTHER, id="other EOS"),
         pytest.param(
+            [*HELLO_WORLD, EOS], {"stop_reason": EOS}, {}, "Hello, world!", None, id="reported primary EOS"
+        ),
+        pytest.param(
             HELLO_WORLD, {"stop_reason": int(B.BANG)}, {}, "Hello, world", int(B.BANG), id="reported id"
         ),
         pytest.param(

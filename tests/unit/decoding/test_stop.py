@@ -25,8 +25,22 @@ HELLO_WORLD: Final = [HELLO, int(B.COMMA), int(B.WORLD), int(B.BANG)]
     [
         pytest.param(HELLO, "stop", HELLO, {}, True, HELLO, id="reported id"),
         pytest.param(PAD, "stop", PAD, {"ignore_eos": True}, True, PAD, id="reported id, EOS ignored"),
-        pytest.param(EOS, "stop", EOS, {}, True, EOS, id="reported primary EOS"),
-        pytest.param(HELLO, "stop", EOS, {}, False, EOS, id="reported id that is not the last"),
+        pytest.param(OTHER, "stop", OTHER, {}, True, OTHER, id="reported other EOS"),
+        pytest.param(EOS, "stop", EOS, {}, True, None, id="reported primary EOS"),
+        pytest.param(
+            EOS, "stop", EOS, {"stop_token_ids": {EOS}}, True, None, id="reported primary EOS, requested too"
+        ),
+        pytest.param(
+            EOS,
+            "stop",
+            EOS,
+            {"ignore_eos": True, "stop_token_ids": {EOS}},
+            True,
+            EOS,
+            id="reported, ignored, but requested",
+        ),
+        pytest.param(HELLO, "stop", OTHER, {}, False, OTHER, id="reported id that is not the last"),
+        pytest.param(HELLO, "stop", EOS, {}, False, None, id="reported primary EOS that is not the last"),
         pytest.param(0, "stop", 0, {}, True, 0, id="reported id 0"),
         pytest.param(EOS, "stop", None, {}, True, None, id="primary EOS"),
         pytest.param(OTHER, "stop", None, {}, True, OTHER, id="other EOS"),
@@ -79,8 +93,9 @@ def test_only_the_last_id_can_be_the_stop_token() -> None:
     assert RULE.drop_stop_token([EOS, EOS], "stop", None) == ([EOS], None)
 
 
-def test_without_ids_there_is_no_stop_token() -> None:
-    assert RULE.drop_stop_token([], "stop", None) == ([], None)
+@pytest.mark.parametrize(("reason", "reported"), [(None, None), (OTHER, OTHER), (EOS, None)])
+def test_without_ids_there_is_no_stop_token(reason: int | None, reported: int | None) -> None:
+    assert RULE.drop_stop_token([], "stop", reason) == ([], reported)
 
 
 def test_a_model_without_eos_has_no_stop_token() -> None:

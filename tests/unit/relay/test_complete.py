@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.support.generate_protocol import generate_request, response_of
+from tests.support.qwen3 import END, qwen3
 from tests.support.relay_client import CHAT, COMPLETIONS, RELAY
 from tests.support.relay_faults import BAD_GATEWAY, TIMEOUT, read_error
 from tests.support.upstream_server import GENERATE, Reply, answer, break_off, hang, pause
@@ -40,6 +41,18 @@ def test_a_response_that_cannot_be_derendered(
 ) -> None:
     upstream.replies(reply)
     assert read_error(plain_relay.post(path + RELAY, {"generate_request": generate_request()})) == error
+
+
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
+def test_an_ordinary_end_of_turn_has_no_stop_reason(
+    plain_relay: InProcessRelay, upstream: UpstreamTransport, path: str
+) -> None:
+    """A generate server without a tokenizer reports the id that ended the turn."""
+    response = response_of([*qwen3().encode("Hi"), END])
+    response["choices"][0]["stop_reason"] = END
+    upstream.replies(answer(response))
+    (choice,) = plain_relay.post(path + RELAY, {"generate_request": generate_request()}).json()["choices"]
+    assert (choice["finish_reason"], choice["stop_reason"]) == ("stop", None)
 
 
 def test_a_failed_prompt_cancels_the_others(plain_relay: InProcessRelay, upstream: UpstreamTransport) -> None:

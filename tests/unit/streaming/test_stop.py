@@ -173,7 +173,7 @@ def test_a_character_of_several_tokens_may_complete_a_stop_string(tiny: ServedMo
             id="ignored and shown",
         ),
         pytest.param(
-            EOS, {"skip_special_tokens": False}, {"stop_reason": int(EOS)}, "Hello!", EOS, id="reported"
+            EOS, {"skip_special_tokens": False}, {"stop_reason": int(EOS)}, "Hello!", None, id="reported EOS"
         ),
     ],
 )
