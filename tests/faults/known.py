@@ -22,8 +22,6 @@ KNOWN: Final[frozenset[str]] = frozenset(
         "broken-kimi",
         "broken-harmony",
         "repair-brace",
-        "repair-escape",
-        "repair-quotes",
         "dsml-next-invoke",
         "coder-next-call",
         "glm-next-key",

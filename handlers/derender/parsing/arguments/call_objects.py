@@ -38,6 +38,7 @@ _ARGUMENTS: Final = ("arguments", "parameters")
 _KEYS: Final = ("name", "id", "type", "index", "function", *_ARGUMENTS)
 _MAX_TEXT: Final = 200
 """Maximum length of a key, name or id."""
+_BARE_KEY: Final = re.compile(r"[A-Za-z_]\w*")
 _SPACE: Final = re.compile(rf"[{WHITESPACE}]*")
 
 
@@ -175,24 +176,39 @@ class _Reader(Struct):
             state.in_list, state.phase = True, "next"
         elif self._read("{"):
             self.state = CallObjectsState("key", state.in_list)
-        elif state.phase == "next" and self._read("]"):
+        elif state.in_list and self._read("]"):
+            # The list is empty, or its last comma is one too many.
             state.phase = "done"
         else:
             state.phase = "bad"
 
     def _key(self) -> None:
         state = self.state
-        if state.phase == "key" and self._read("}"):
+        if self._read("}"):
             self._end()
             return
-        result = read_notation(JSON, START, self.text, self.at, markers=self.markers, final=self.final)
-        phase = result.state.phase
-        if self.text[self.at] != '"' or phase == "bad" or result.end - self.at > _MAX_TEXT:
+        written, end = self._read_key()
+        if end - self.at > _MAX_TEXT or written == "":
             state.phase = "bad"
-        elif phase == "done":
-            self.at = result.end
-            state.key, state.text, state.value = _to_text(result.json), "", START
+        elif written is not None:
+            self.at = end
+            state.key, state.text, state.value = _to_text(written), "", START
             state.phase = "colon" if state.key in _KEYS or not self.known_keys else "bad"
+
+    def _read_key(self) -> tuple[str | None, int]:
+        """Read a key, in quotes or bare. Returns its JSON, empty if it is no key, or None if it may go on; and
+        where it ends."""
+        if bare := _BARE_KEY.match(self.text, self.at):
+            may_go_on = bare.end() == len(self.text) and not self.final
+            return None if may_go_on else f'"{bare[0]}"', bare.end()
+        result = read_notation(JSON, START, self.text, self.at, markers=self.markers, final=self.final)
+        match result.state.phase:
+            case "done" if result.json[0] == '"':
+                return result.json, result.end
+            case "string":
+                return None, result.end
+            case _:
+                return "", result.end
 
     def _value(self) -> None:
         state = self.state

@@ -16,6 +16,7 @@ NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)
 _PYTHON_NUMBER: Final = re.compile(
     r"[+-]?(?:[0-9][0-9_]*)?\.?[0-9_]*(?:[eE][+-]?[0-9]+)?|[+-]?0[xXoObB][0-9a-fA-F_]+"
 )
+_CODE: Final = re.compile("[+-]?0[0-9_]+")
 _MUST_ESCAPE: Final = re.compile(r"[\"\\\x00-\x1f\ud800-\udfff]")
 _PYTHON_CHARACTERS: Final = {
     **dict(zip("ntrbfva", "\n\t\r\b\f\v\a", strict=True)),
@@ -38,10 +39,13 @@ def json_number(word: str) -> str | None:
 
 
 def python_number(word: str) -> str | None:
-    """Write a number of Python or JSON as JSON; None if it is no number."""
+    """Write a number of Python or JSON as JSON; None if it is no number.
+
+    Digits behind a leading zero are no number: they may be a code.
+    """
     if NUMBER.fullmatch(word):
         return word
-    if not _PYTHON_NUMBER.fullmatch(word):
+    if not _PYTHON_NUMBER.fullmatch(word) or _CODE.fullmatch(word):
         return None
     try:
         return json.dumps(int(word, 0))
@@ -54,6 +58,8 @@ def python_number(word: str) -> str | None:
 
 
 def _json_escape(written: str) -> str:
+    if written == r"\'":
+        return "'"
     return written if written[1] != "u" else escape(json.loads(f'"{written}"'))
 
 
@@ -86,7 +92,7 @@ class Escapes(Struct, frozen=True):
 
 JSON_ESCAPES: Final = Escapes(
     # The two escapes of a character beyond U+FFFF are one.
-    re.compile(r'\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})'),
+    re.compile(r'\\(?:["\'\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})'),
     re.compile(
         r"\\(?:u[0-9a-fA-F]{0,3}"
         r"|u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?)?"

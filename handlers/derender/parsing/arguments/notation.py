@@ -52,38 +52,23 @@ class Notation(Struct, frozen=True):
     number: Callable[[str], str | None]
     """Writes a number as JSON."""
     verbatim: bool = False
-    """Whether white space outside strings stays as written. Otherwise it is that of `json.dumps`."""
+    """Whether JSON stays as written, white space too. Otherwise white space is that of `json.dumps`."""
     tuples: bool = False
     """Whether parentheses make a list."""
-    bare_keys: bool = False
-    """Whether keys may have no quotes."""
     bare_strings: bool = False
     """Whether keys and strings may have no quotes, and have spaces in them."""
-    trailing_comma: bool = False
+    open_strings: bool = False
+    """Whether a string may lack its end before brackets and the end of the region."""
 
 
-_JSON_WORDS: Final = {"true": "true", "false": "false", "null": "null"}
-_PYTHON_WORDS: Final = {"True": "true", "False": "false", "None": "null", **_JSON_WORDS}
-JSON: Final = Notation(('"',), JSON_ESCAPES, _JSON_WORDS, json_number, verbatim=True)
-PYTHON: Final = Notation(
-    ("'''", '"""', "'", '"'),
-    PYTHON_ESCAPES,
-    _PYTHON_WORDS,
-    python_number,
-    tuples=True,
-    bare_keys=True,
-    trailing_comma=True,
-)
+_WORDS: Final = {
+    "true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"
+}  # fmt: skip
+JSON: Final = Notation(('"', "'"), JSON_ESCAPES, _WORDS, python_number, verbatim=True)
+"""JSON, also as Python writes it: with single quotes, and `True`, `False` and `None`."""
+PYTHON: Final = Notation(("'''", '"""', "'", '"'), PYTHON_ESCAPES, _WORDS, python_number, tuples=True)
 """Literals of Python. The arguments of a call are an object (`CALL_ARGUMENTS`)."""
-GEMMA: Final = Notation(
-    ('<|"|>', '"'),
-    None,
-    _PYTHON_WORDS,
-    json_number,
-    bare_keys=True,
-    bare_strings=True,
-    trailing_comma=True,
-)
+GEMMA: Final = Notation(('<|"|>', '"'), None, _WORDS, json_number, bare_strings=True, open_strings=True)
 
 
 def with_quotes(notation: Notation, characters: Mapping[str, str]) -> Notation:
@@ -162,6 +147,9 @@ def read_notation(
             read.
         final: Whether the output ends with the text.
     """
+    if state.quote >= len(notation.quotes):
+        # Only a forged state leads here.
+        return NotationResult("", start, NotationState("bad"))
     reader = _Reader(notation, state.phase, state.open, state.quote, text, start, markers or {}, ends, final)
     reader.run()
     return NotationResult("".join(reader.out), reader.at, reader.state())
@@ -174,14 +162,18 @@ def to_json(notation: Notation, text: str) -> str | None:
     return result.json if result.state.phase == "done" and result.end == len(text) else None
 
 
-_SPACE: Final = re.compile(rf"[{WHITESPACE}]*")
+_SPACE: Final = re.compile(rf"[{WHITESPACE}]+")
 _PLAIN: Final = re.compile(r"[^\"'\\<\x00-\x1f\ud800-\udfff]+")
 """Characters that mean themselves in a string, in all notations and in JSON."""
+_PLAIN_IN_BRACKETS: Final = re.compile(r"[^\"'\\<\]}\x00-\x1f\ud800-\udfff]+")
+"""The same, up to what may be the end of a list or object."""
 _PLAIN_JSON: Final = re.compile(r'(?:[^"\\\x00-\x1f\ud800-\udfff]++|\\["\\/bfnrt])++')
 """What stays as it is in a JSON string."""
 _WORD: Final = re.compile(r"[^\s,:=\[\]{}()\"'\ud800-\udfff]+")
 _BARE: Final = re.compile(r"[^,\[\]{}\"\ud800-\udfff]+")
 _BARE_KEY: Final = re.compile(r"[^:,\[\]{}\"\ud800-\udfff]+")
+_COMMA: Final = re.compile(rf",[{WHITESPACE}]{{0,{MAX_WORD}}}")
+_BRACKETS: Final = re.compile(rf"[\]}}][\]}}{WHITESPACE}]{{0,{MAX_WORD}}}")
 _CLOSERS: Final = {"{": "}", "[": "]", "(": ")"}
 _CLOSED: Final = {"}": "}", "]": "]", ")": "]", "K": "}"}
 """What is open → how JSON ends it."""
@@ -208,52 +200,73 @@ class _Reader(Struct):
     def run(self) -> None:
         length = len(self.text)
         while self.at < length and self.phase not in ("done", "bad"):
-            before = self.at
+            at, phase = self.at, self.phase
             if self.phase in ("string", "key string"):
                 self._string()
             else:
                 self._outside()
-            if self.at == before and self.phase not in ("done", "bad"):
+            if self.at == at and self.phase == phase:
                 # The rest may be the beginning of something.
                 break
 
     def _string(self) -> None:
-        if plain := (_PLAIN_JSON if self.notation.verbatim else _PLAIN).match(self.text, self.at):
+        notation = self.notation
+        quote = notation.quotes[self.quote]
+        may_lack_end = notation.open_strings and self.phase == "string" and bool(self.ends)
+        if notation.verbatim and quote == '"':
+            plain = _PLAIN_JSON.match(self.text, self.at)
+        else:
+            plain = (_PLAIN_IN_BRACKETS if may_lack_end else _PLAIN).match(self.text, self.at)
+        if plain:
             self.out.append(plain[0])
             self.at = plain.end()
             return
-        character, quote = self.text[self.at], self.notation.quotes[self.quote]
+        character = self.text[self.at]
         if self.text.startswith(quote, self.at):
             self.at += len(quote)
-            self.out.append('"')
-            if self.phase == "string":
-                self._end_value()
-            else:
-                self.phase = "colon"
+            self._end_string()
         elif self._may_become(quote):
             return
-        elif character == "\\" and self.notation.escapes:
-            self._escape(self.notation.escapes)
+        elif character == "\\" and notation.escapes:
+            self._escape(notation.escapes)
+        elif may_lack_end and (lacks_end := self._lacks_end()) is not False:
+            if lacks_end:
+                self._end_string()
         else:
             self.out.append(escape(self.markers.get(character, character)))
             self.at += 1
 
     def _may_become(self, text: str) -> bool:
-        return not self.final and text.startswith(self.text[self.at :])
+        rest = len(self.text) - self.at
+        return not self.final and rest < len(text) and text.startswith(self.text[self.at :])
+
+    def _end_string(self) -> None:
+        self.out.append('"')
+        if self.phase == "string":
+            self._end_value()
+        else:
+            self.phase = "colon"
 
     def _escape(self, escapes: Escapes) -> None:
         if not self.final and escapes.partial.fullmatch(self.text, self.at):
             return
         match = escapes.whole.match(self.text, self.at)
-        if match is None:
-            self.phase = "bad"
-            return
-        self.at = match.end()
-        self.out.append(escapes.to_json(match[0]))
+        # A backslash that begins no escape is itself.
+        self.out.append(escapes.to_json(match[0]) if match else r"\\")
+        self.at = match.end() if match else self.at + 1
+
+    def _lacks_end(self) -> bool | None:
+        """Return whether the open string ends here, without its quote; None if it takes more text to know.
+
+        It does if brackets that end what is open follow, and then the end of the region.
+        """
+        brackets = _BRACKETS.match(self.text, self.at)
+        if brackets is None or not self.open[::-1].startswith("".join(brackets[0].split())):
+            return False
+        return at_end(self.ends, self.text, brackets.end(), final=self.final)
 
     def _outside(self) -> None:
-        space = _SPACE.match(self.text, self.at)
-        if space and space[0]:
+        if self.text[self.at] in WHITESPACE and (space := _SPACE.match(self.text, self.at)):
             if self.notation.verbatim:
                 self.out.append(space[0])
             self.at = space.end()
@@ -272,12 +285,14 @@ class _Reader(Struct):
         """Read the end of the innermost list or object, if it is here.
 
         Args:
-            allowed: Whether it may end here. Behind a comma it may only in some notations.
+            allowed: Whether it may end here. It may not behind a comma that was written.
         """
-        closer = ")" if self.open[-1] == "K" else self.open[-1]
-        if self.text[self.at] != closer or not (allowed or self.notation.trailing_comma):
+        closer = self.open[-1]
+        if self.text[self.at] != (")" if closer == "K" else closer) or not (
+            allowed or not self.notation.verbatim
+        ):
             return False
-        self.out.append(_CLOSED[self.open[-1]])
+        self.out.append(_CLOSED[closer])
         self.open = self.open[:-1]
         self.at += 1
         self._end_value()
@@ -381,9 +396,6 @@ class _Reader(Struct):
         if quote >= 0:
             self._open_string(quote, "key string")
             return
-        if not self.notation.bare_keys:
-            self.phase = "bad"
-            return
         start = self.at
         key = self._token(_BARE_KEY if self.notation.bare_strings else _WORD)
         if key is None:
@@ -409,9 +421,18 @@ class _Reader(Struct):
         if self.text[self.at] != ",":
             self._end_region()
             return
-        self.at += 1
-        if self.notation.verbatim:
-            self.out.append(",")
+        comma = _COMMA.match(self.text, self.at) if self.notation.verbatim else None
+        if comma is None:
+            self.at += 1
+        else:
+            follows = self.text[comma.end() : comma.end() + 1]
+            if not follows and not self.final:
+                return
+            self.at = comma.end()
+            if follows == self.open[-1]:
+                self.out.append(comma[0][1:])
+                return
+            self.out.append(comma[0])
         self.phase = "next key" if self.open[-1] in "}K" else "next"
 
     def _end_region(self) -> None:

@@ -104,6 +104,12 @@ def reads(text: str, *, known_keys: bool = False, ends: tuple[str, ...] = ()) ->
         pytest.param('{"name": "f", "arguments": {"a": 1}, "parameters": {"b": 2}}', '{"a": 1}', id="both"),
         pytest.param('{"arguments": {"a": 1}, "arguments": {"b": 2}, "name": "f"}', '{"a": 1}', id="twice"),
         pytest.param('{"name": "f", "name": "g", "arguments": {}}', "{}", id="two names"),
+        pytest.param("{'name': 'f', 'arguments': {'a': \"it's\"}}", '{"a": "it\'s"}', id="single quotes"),
+        pytest.param("{'name': 'f', 'arguments': None}", "{}", id="None"),
+        pytest.param("{'arguments': '{\"a\": 1}', 'name': 'f'}", '{"a": 1}', id="a string in single quotes"),
+        pytest.param("{name: 'f', arguments: {a: True}}", '{"a": true}', id="bare keys"),
+        pytest.param(r'{"name": "f", "arguments": {"a": "C:\dir"}}', r'{"a": "C:\\dir"}', id="a backslash"),
+        pytest.param('{"name": "f", "arguments": {"a": 1,}, }', '{"a": 1}', id="trailing commas"),
         pytest.param(
             '{"arguments": null, "parameters": {"b": 2}, "name": "f"}', '{"b": 2}', id="null, then some"
         ),
@@ -121,6 +127,10 @@ def test_a_name_may_have_any_characters() -> None:
 def test_a_list_of_calls_is_read() -> None:
     text = '[{"name": "f", "arguments": {"a": 1}} , {"arguments": {}, "name": "g"}] tail'
     assert reads(text) == Got([("f", '{"a": 1}', True), ("g", "{}", True)], " tail", "done")
+
+
+def test_a_list_may_have_a_trailing_comma() -> None:
+    assert reads('[{"name": "f"}, ] tail') == Got([("f", "{}", True)], " tail", "done")
 
 
 def test_an_empty_list_has_no_calls() -> None:
@@ -179,7 +189,8 @@ def test_arguments_wait_for_the_name() -> None:
         ('{"name": "", "arguments": {}}', []),
         ('{"name": null}', []),
         ('{"name" "f"}', []),
-        ('{"name": "f", }', [("f", "", False)]),
+        ('{"name": "f", , }', [("f", "", False)]),
+        ("{name}", []),
         ('{"name": "f" "arguments": {}}', [("f", "", False)]),
         ('{"name": "f", "arguments": [1]}', [("f", "", False)]),
         ('{"name": "f", "arguments": "text"}', [("f", "", False)]),
@@ -188,7 +199,8 @@ def test_arguments_wait_for_the_name() -> None:
         ('{"name": "f", "arguments": {"a": }}', [("f", '{"a": ', False)]),
         ('{"name": "f", "arguments": {"a": \ud800}}', [("f", '{"a": ', False)]),
         ('[{"name": "f"}, oops]', [("f", "{}", True)]),
-        ('[{"name": "f"}, ]', [("f", "{}", True)]),
+        ('[{"name": "f"}, , ]', [("f", "{}", True)]),
+        ("[, ]", []),
         ('[{"name": "f"} {"name": "g"}]', [("f", "{}", True)]),
     ],
 )

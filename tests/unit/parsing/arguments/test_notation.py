@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from cProfile import Profile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -145,40 +146,79 @@ def test_reading_stops_after_the_value() -> None:
     [
         ("", "oops"),
         ("", "tru"),
-        ("", "True"),
         ("", "nan"),
-        ("", "'a'"),
         ("", "(1)"),
         ("", "]"),
         ("", ","),
         ("", "01"),
-        ("", "+1"),
-        ("", ".5"),
+        ("", "+007"),
+        ("", "NaN"),
+        ("", "1.2.3"),
         ("", "\ud801"),
         ("[1, ", "2x]"),
         ("[1 ", "2]"),
-        ("[1,", "]"),
         ("[", ",1]"),
         ("[", "}"),
         ("[1", "}"),
         ("{", ",}"),
-        ("{", "a: 1}"),
-        ("{", "1: 2}"),
-        ("{", "'a': 1}"),
+        ("[1,", ",]"),
+        ('{"a": 1,', ",}"),
+        ('{"a"', "}"),
+        ('{"a": 1, "oops"', "}"),
+        ('{"a": ', "fasle}"),
+        ('{"a": ', "Paris}"),
+        ('{"it"', "s': 1}"),
         ('{"a"', ', "b"}'),
         ('{"a" ', "1}"),
         ('{"a"', "= 1}"),
         ('{"a":', "}"),
-        ('{"a": 1,', "}"),
         ('{"a": 1', "]"),
         ('{"a": 1 ', '"b": 2}'),
         ('{"a": ', "\ud801}"),
-        ('["', r'\x41"]'),
-        ('["', r'\u12g4"]'),
     ],
 )
 def test_malformed_json_is_read_up_to_its_fault(written: str, rest: str) -> None:
     assert reads(JSON, written + rest) == Got(written, rest, "bad")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(r'"C:\dir"', r'"C:\\dir"', id="a backslash before a letter"),
+        pytest.param(r'"\d+\.\w\x41\0"', r'"\\d+\\.\\w\\x41\\0"', id="no escapes of JSON"),
+        pytest.param(r'"\u12"', r'"\\u12"', id="an escape that ends early"),
+        pytest.param(r'"C:\users\u00e9"', r'"C:\\usersé"', id="an escape, and what looks like one"),
+        pytest.param(r'"\ud83d\u12"', r'"\ud83d\\u12"', id="behind half of a pair"),
+        pytest.param('"a\\\nb"', r'"a\\\nb"', id="a backslash at the end of a line"),
+        pytest.param('"\\\ud801"', r'"\\<tool>"', id="a backslash before a marker"),
+        pytest.param('"\\é"', r'"\\é"', id="a backslash before another character"),
+        pytest.param(r'"it\'s"', '"it\'s"', id="a single quote escaped"),
+        pytest.param("'a'", '"a"', id="single quotes"),
+        pytest.param("''", '""', id="an empty string"),
+        pytest.param(r"""'say "it\'s"'""", r'''"say \"it's\""''', id="quotes in single quotes"),
+        pytest.param(r"""'\"\n\\\/\u00e9'""", r'"\"\n\\\/é"', id="escapes in single quotes"),
+        pytest.param("{'a': {'b': [\"it's\", 'x']}}", '{"a": {"b": ["it\'s", "x"]}}', id="nested"),
+        pytest.param("{'a':  1 }", '{"a":  1 }', id="white space stays"),
+        pytest.param("[True, False, None]", "[true, false, null]", id="words of Python"),
+        pytest.param("""{"a": 'b', 'c': "d"}""", '{"a": "b", "c": "d"}', id="quotes of both kinds"),
+        pytest.param("{a: 1, _b2 : [{c:2}]}", '{"a": 1, "_b2" : [{"c":2}]}', id="bare keys"),
+        pytest.param("{1: 2}", '{"1": 2}', id="a key that is a number"),
+        pytest.param('{"a": 1,}', '{"a": 1}', id="a trailing comma"),
+        pytest.param("[1 ,\n ]", "[1 \n ]", id="a trailing comma and white space"),
+        pytest.param('{"a": [[1,],{"b": 2 , },],}', '{"a": [[1],{"b": 2  }]}', id="trailing commas"),
+        pytest.param("[+1, .5, -.5, 1., 0x1F, 1_000]", "[1, 0.5, -0.5, 1.0, 31, 1000]", id="numbers"),
+    ],
+)
+def test_what_can_mean_one_thing_only_becomes_json(text: str, expected: str) -> None:
+    assert reads(JSON, text) == Got(expected, "", "done")
+    json.loads(expected)
+
+
+def test_white_space_after_a_comma_waits_within_bounds() -> None:
+    for length, phase in ((MAX_WORD, "done"), (MAX_WORD + 1, "bad")):
+        assert reads(JSON, f"[1,{' ' * length}]").phase == phase
+        text = f"[1,{' ' * length}2]"
+        assert reads(JSON, text) == Got(text, "", "done")
 
 
 @pytest.mark.parametrize(
@@ -188,19 +228,20 @@ def test_malformed_json_is_read_up_to_its_fault(written: str, rest: str) -> None
         ('{"a": "b\\', '{"a": "b', "\\"),
         ('{"a": "b\\u00e', '{"a": "b', "\\u00e"),
         ('{"a": 12', '{"a": ', "12"),
+        ('{"a": 1, ', '{"a": 1', ", "),
         ("[tr", "[", "tr"),
         ('{"a": ', '{"a": ', ""),
     ],
 )
-def test_incomplete_words_and_escapes_wait(text: str, written: str, rest: str) -> None:
+def test_incomplete_words_commas_and_escapes_wait(text: str, written: str, rest: str) -> None:
     got = reads(JSON, text, final=False)
     assert (got.json, got.rest) == (written, rest)
     assert got.phase not in ("done", "bad")
 
 
 @pytest.mark.parametrize("text", ['"\\', '"\\u00e'])
-def test_an_escape_cut_by_the_end_is_a_fault(text: str) -> None:
-    assert reads(JSON, text) == Got('"', text[1:], "bad")
+def test_an_escape_cut_by_the_end_is_a_backslash(text: str) -> None:
+    assert reads(JSON, text) == Got(r'"\\' + text[2:], "", "string")
 
 
 @pytest.mark.parametrize("notation", [JSON, PYTHON, GEMMA])
@@ -241,6 +282,7 @@ def test_strings_are_not_bounded() -> None:
         pytest.param(r"'\n\t\r\b\f\v\a\\\'\"'", r'"\n\t\r\b\f\u000b\u0007\\' + "'" + r'\""', id="escapes"),
         pytest.param(r"'\d \/'", r'"\\d \\/"', id="no escapes"),
         pytest.param("'a\\\nb'", '"ab"', id="line continued"),
+        pytest.param(r"'C:\Users\x\u12'", r'"C:\\Users\\x\\u12"', id="escapes that end early"),
         pytest.param(r"'\U00110000'", r'"\ufffd"', id="an escape of no character"),
         pytest.param(r"'\ud83d\ude00'", r'"\ud83d\ude00"', id="halves of a pair"),
         pytest.param("True", "true", id="True"),
@@ -265,7 +307,7 @@ def test_literals_of_python_become_json(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["name", "1j", "[1 2]", "[,]", "{'a'}", "{'a': }", "f'a'", "-", "f(1)", "[1)", "(1]", r"'\x4'", "1 + 1"],
+    ["name", "1j", "[1 2]", "[,]", "{'a'}", "{'a': }", "f'a'", "-", "f(1)", "[1)", "(1]", "007", "1 + 1"],
 )
 def test_malformed_python_is_a_fault(text: str) -> None:
     assert to_json(PYTHON, text) is None
@@ -336,6 +378,43 @@ def test_malformed_gemma_is_a_fault(text: str) -> None:
 
 def test_the_text_of_a_quote_is_text_if_the_quote_is_a_token() -> None:
     assert reads(QUOTED, '{a:\ud800x<|"|>y\ud800}').json == r'{"a": "x<|\"|>y"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("{a:^ls}~", '{"a": "ls"}', id="an object"),
+        pytest.param("{a:{b:[1,^x]}}~", '{"a": {"b": [1, "x"]}}', id="lists and objects"),
+        pytest.param("{a:{b:[^x]~", '{"a": {"b": ["x"]}}', id="some brackets missing, too"),
+        pytest.param("{a:^x\n}\n~", r'{"a": "x\n"}', id="white space"),
+        pytest.param("{a:^if x {y}}~", '{"a": "if x {y}"}', id="brackets in the string"),
+        pytest.param("{a:[^x[1]]}~", '{"a": ["x[1]"]}', id="brackets of both kinds"),
+        pytest.param("{a:^}]}~", '{"a": "}]"}', id="brackets alone"),
+        pytest.param('{a:"ls}~', '{"a": "ls"}', id="the other quote"),
+        pytest.param("{a:^x} ~^}", '{"a": "x"}', id="the end counts"),
+        pytest.param("{a:^x} y~^}", '{"a": "x} y^"}', id="text between"),
+        pytest.param("{a:^x]~^}", '{"a": "x]^"}', id="another bracket"),
+        pytest.param("{a:^x~^}", '{"a": "x^"}', id="no bracket"),
+        pytest.param("{a:^x}^}", '{"a": "x}"}', id="a string that ends"),
+    ],
+)
+@pytest.mark.parametrize(("quote", "end"), [(QUOTE, "\ud801"), ('<|"|>', "<tool>")])
+def test_a_string_of_gemma_may_lack_its_end(text: str, expected: str, quote: str, end: str) -> None:
+    notation = with_quotes(GEMMA, {'<|"|>': quote})
+    text = text.replace("^", quote).replace("~", end)
+    got = reads(notation, text, ends=(end,))
+    assert (got.json, got.phase) == (expected.replace("^", "<tool>"), "done")
+    json.loads(got.json)
+
+
+@pytest.mark.parametrize("text", ["{^a}~", "{a:^x}", "{a:^x}<to", f"{{a:^x}}{' ' * MAX_WORD} ~"])
+def test_other_strings_of_gemma_go_on(text: str) -> None:
+    got = reads(QUOTED, text.replace("^", QUOTE).replace("~", "\ud801"), ends=("\ud801", "<tool>"))
+    assert got.phase in ("string", "key string")
+
+
+def test_strings_of_json_need_their_end() -> None:
+    assert reads(JSON, '{"a": "ls}\ud801', ends=("\ud801",)).phase == "string"
 
 
 @pytest.mark.parametrize("text", ["", " ", "{", '{"a": 1} x', '"', "nul"])
@@ -426,6 +505,34 @@ def test_a_beginning_of_the_end_marker_waits(text: str) -> None:
 def test_words_before_the_end_marker_are_bounded() -> None:
     for length, phase in ((MAX_WORD, "done"), (MAX_WORD + 1, "bad")):
         assert reads(JSON, f"[{'1' * length}</call>", ends=("</call>",)).phase == phase
+
+
+def test_a_state_of_another_notation_is_a_fault() -> None:
+    state = NotationState("string", "}", 3)
+    assert read_notation(JSON, state, 'a"}', 0) == ("", 0, NotationState("bad"))
+
+
+@pytest.mark.parametrize(
+    ("notation", "text"),
+    [
+        (JSON, r'["' + r"\d" * 1_000),
+        (JSON, "[" + "1 ,  " * 1_000),
+        (JSON, "['" + 'a"' * 1_000),
+        (PYTHON, "['" + 'a"<' * 1_000),
+        (GEMMA, "{a:{b:[" + '<|"|>' + "} ] " * 1_000),
+        (GEMMA, '{a:<|"|>' + "}" * 3_000),
+    ],
+)
+def test_work_grows_as_the_text_does(notation: Notation, text: str) -> None:
+    few, many = (count_calls(notation, text[: len(text) // part]) for part in (2, 1))
+    assert many < 2.2 * few
+
+
+def count_calls(notation: Notation, text: str) -> int:
+    """Count the function calls that reading a text takes."""
+    profile = Profile(builtins=True)
+    profile.runcall(read_notation, notation, NotationState(), text, 0, ends=("<tool>",), final=True)
+    return sum(entry.callcount for entry in profile.getstats())
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,8 @@ def test_a_huge_number_stays_as_written() -> None:
 def test_only_json_may_be_long() -> None:
     long = "x" * MAX_UNDECIDED
     assert coerce(f'["{long}"]', frozenset({"array"})) == f'["{long}"]'
-    assert coerce(f"['{long}']", frozenset({"array"})) == f"\"['{long}']\""
+    assert coerce(f"['{long}']", frozenset({"array"})) == f'["{long}"]'
+    assert coerce(f"('{long}',)", frozenset({"array"})) == f"\"('{long}',)\""
 
 
 def test_a_schema_that_contains_itself_many_times_is_read_in_time() -> None:
