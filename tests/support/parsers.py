@@ -18,7 +18,7 @@ def request_parser(
     parsers: Parsers,
     *,
     tools: Sequence[Mapping[str, Any]] = (),
-    tool_choice: str | Mapping[str, Any] | None = None,
+    tool_choice: str | Mapping[str, Any] | None = "auto",
     whole_calls: bool = False,
     **options: Any,
 ) -> Parser:

@@ -40,14 +40,14 @@ AUTO: Final = ToolChoice("auto")
 
 
 def parse_tool_choice(choice: str | Mapping[str, Any] | None) -> ToolChoice:
-    """Parse a `tool_choice` of the Chat Completions API. Null is `auto`.
+    """Parse a `tool_choice` of the Chat Completions API. Null is `none`, as in vLLM.
 
     Raises:
         ToolChoiceError: It is malformed.
     """
     match choice:
         case None:
-            return AUTO
+            return ToolChoice("none")
         case "none" | "auto" | "required":
             return ToolChoice(choice)
         case {"function": {"name": str(name)}} if name:

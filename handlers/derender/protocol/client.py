@@ -90,9 +90,12 @@ class ClientRequest(WireModel):
     @model_validator(mode="before")
     @classmethod
     def _drop_nulls(cls, value: Any) -> Any:
-        """Treat null as unset: OpenAI clients send it for what they leave to the server."""
+        """Treat null as unset: OpenAI clients send it for what they leave to the server.
+
+        A `tool_choice` of null has a meaning of its own.
+        """
         if isinstance(value, dict):
-            return {name: item for name, item in value.items() if item is not None}
+            return {name: item for name, item in value.items() if item is not None or name == "tool_choice"}
         return value
 
 
@@ -112,9 +115,9 @@ class ChatRequest(ClientRequest):
         ],
     )
     tool_choice: str | dict[str, Any] | None = Field(
-        default=None,
-        description="`none`, `auto`, `required`, or the one tool to call. The default is `auto` if there are "
-        "tools.",
+        default="auto",
+        description="`none`, `auto`, `required`, or the one tool to call. Null is `none`; if it is absent, it "
+        "is `auto`.",
         examples=["auto"],
     )
     parallel_tool_calls: bool = Field(

@@ -101,6 +101,12 @@ def message(answer: tuple[int, Any]) -> tuple[Any, Any, list[tuple[str, str]], s
         ),
         pytest.param(
             CALL,
+            {"tools": TOOLS, "tool_choice": None},
+            ('\n{"name": "get_weather", "arguments": {"city":"Zürich"}}\n', None, [], "stop"),
+            id="calls switched off with null",
+        ),
+        pytest.param(
+            CALL,
             {},
             ('\n{"name": "get_weather", "arguments": {"city":"Zürich"}}\n', None, [], "stop"),
             id="no tools",

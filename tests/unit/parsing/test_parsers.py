@@ -110,7 +110,7 @@ def test_ids_have_openais_form_without_a_tool_call_parser() -> None:
 @pytest.mark.parametrize(
     ("tools", "choice", "wanted"),
     [
-        (TOOLS, None, True),
+        (TOOLS, None, False),
         (TOOLS, "auto", True),
         (TOOLS, "none", False),
         (TOOLS, "required", True),

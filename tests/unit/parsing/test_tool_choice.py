@@ -21,7 +21,7 @@ from .support import (
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [
-        (None, ToolChoice("auto")),
+        (None, ToolChoice("none")),
         ("none", ToolChoice("none")),
         ("auto", ToolChoice("auto")),
         ("required", ToolChoice("required")),

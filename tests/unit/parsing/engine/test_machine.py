@@ -80,7 +80,7 @@ def test_reasoning_markers_are_text_without_a_reasoning_parser() -> None:
     )
 
 
-@pytest.mark.parametrize("choice", [None, "auto", "required", NAMED])
+@pytest.mark.parametrize("choice", [None, "none", "auto", "required", NAMED])
 def test_calls_are_text_without_a_tool_call_parser(choice: Any) -> None:
     check(
         marked_parsers(None, "qwen3"), f"<think>hm</think>{HERMES}", Message(HERMES, "hm"), tool_choice=choice
@@ -93,7 +93,8 @@ BARE_TIME: Final = '{"name": "get_time", "parameters": {}}'
 
 
 @pytest.mark.parametrize(
-    "request_", [{"tool_choice": "none"}, {"tools": []}, {"tools": [], "tool_choice": "auto"}]
+    "request_",
+    [{"tool_choice": "none"}, {"tool_choice": None}, {"tools": []}, {"tools": [], "tool_choice": "auto"}],
 )
 @pytest.mark.parametrize(
     ("output", "expected"),
