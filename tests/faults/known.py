@@ -40,8 +40,6 @@ KNOWN: Final[frozenset[str]] = frozenset(
         "indent-answer",
         "indent-no-think",
         "mid-think",
-        "type-str",
-        "anyof-root",
         "kimi-counter",
         "llama-list",
         "llama-prose-first",
