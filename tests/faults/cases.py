@@ -85,12 +85,12 @@ class Case(Struct, forbid_unknown_fields=True, kw_only=True, dict=True, omit_def
                 has one.
         """
         if delivery == "whole":
-            return self._chat.whole(self.ids, self.finish_reason)
+            return self._chat.whole(self.ids, self.finish_reason).message
         chunks, begin = [], 0
         for size in (*([1] * len(self.ids) if sizes is None else sizes), len(self.ids)):
             chunks.append(self.ids[begin : begin + size])
             begin += size
-        return self._chat.streamed(delivery, chunks, self.finish_reason)
+        return self._chat.streamed(delivery, chunks, self.finish_reason).message
 
     @cached_property
     def ids(self) -> list[int]:

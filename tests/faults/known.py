@@ -40,6 +40,8 @@ KNOWN: Final[frozenset[str]] = frozenset(
         "indent-answer",
         "indent-no-think",
         "mid-think",
+        "type-str",
+        "anyof-root",
         "kimi-counter",
         "llama-list",
         "llama-prose-first",

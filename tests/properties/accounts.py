@@ -1,0 +1,129 @@
+"""Account for what was written: find all of it in what came out, once and in order."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from derender.parsing import CallStart, Content, Reasoning
+from tests.support.parsers import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from derender.parsing import Event
+
+    from .broken import Broken
+
+    Span = tuple[int, int]
+
+__all__ = ["find_faults", "is_object"]
+
+_SPACE: Final = " \t\r\n"
+
+
+def find_faults(output: Broken, events: Sequence[Event]) -> list[str]:
+    """Return what an output's events lose, double, invent or join.
+
+    Args:
+        output: The output.
+        events: Its events, joined.
+    """
+    written, markers = _read(output)
+    message = fold(events)
+    said = "".join(
+        [event.name + event.written_id if isinstance(event, CallStart) else event.text for event in events]
+    )
+    faults = [f"{word} comes {count} times" for word in output.words if (count := said.count(word)) != 1]
+    tags = [match.span() for match in re.finditer(output.source.tags, written)] if output.source.tags else []
+    # White space after a marker of the prompt belongs to it.
+    opened = output.prompt != output.source.prompts[0]
+    begin = [(0, len(written) - len(written.lstrip(_SPACE)))] if opened else []
+    if not _is_aligned(written, [*begin, *markers, *tags], events):
+        faults.append("the text is not what was written, but for markup and the white space beside it")
+    # Of a call that broke, a client has parts of words.
+    if all(is_object(arguments) for _, arguments in message.calls):
+        apart = written
+        for start, end in sorted(markers, reverse=True):
+            apart = f"{apart[:start]} {apart[start:end]} {apart[end:]}"
+        words = _count_words(written) | _count_words(apart)
+        if new := _count_words(message.content) + _count_words(message.reasoning) - words:
+            faults.append(f"new words: {list(new)}")
+    return faults
+
+
+def is_object(arguments: str) -> bool:
+    """Return whether arguments are a whole JSON object."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    try:
+        return isinstance(json.loads(arguments, parse_constant=refuse), dict)
+    except ValueError:
+        return False
+
+
+def _count_words(text: str) -> Counter[str]:
+    return Counter(re.findall(r"\w+", text))
+
+
+def _read(output: Broken) -> tuple[str, list[Span]]:
+    """Return an output with its markers as text, and where they are."""
+    source = output.source
+    texts = {character: marker for marker, character in source.markers.items()}
+    written, spans = "", []
+    for character in output.text:
+        text = texts.get(character, character)
+        if text is not character:
+            spans.append((len(written), len(written) + len(text)))
+        written += text
+    for marker in source.parsers.markers - source.markers.keys():
+        spans += [match.span() for match in re.finditer(re.escape(marker), written)]
+    return written, spans
+
+
+def _is_aligned(written: str, markup: Sequence[Span], events: Sequence[Event]) -> bool:
+    """Return whether texts are what was written, in order, without markup and white space beside it.
+
+    A call stands for any text. A line break may stand for markup.
+    """
+    jumps = _jumps(written, markup)
+    size = len(written)
+
+    def jump(places: set[int]) -> set[int]:
+        return set().union(*(jumps[place] for place in places))
+
+    places: set[int] = {0}
+    for event in events:
+        if isinstance(event, CallStart):
+            places = set(range(min(places, default=size) + 1, size + 1))
+        elif isinstance(event, Content | Reasoning):
+            for character in event.text:
+                landed = jump(places)
+                places = {
+                    place + 1 for place in {*places, *landed} if place < size and written[place] == character
+                }
+                if character == "\n":
+                    places |= landed
+    return size in {*places, *jump(places)}
+
+
+def _jumps(written: str, markup: Sequence[Span]) -> list[set[int]]:
+    """Return for each place those that markup, with white space before and after it, leads to."""
+    ends: dict[int, set[int]] = {}
+    for begin, end in markup:
+        if begin < end:
+            ends.setdefault(begin, set()).add(end)
+    jumps: list[set[int]] = [set() for _ in range(len(written) + 1)]
+    for place in reversed(range(len(written))):
+        found = jumps[place]
+        if written[place] in _SPACE:
+            found |= jumps[place + 1]
+        for end in ends.get(place, ()):
+            after = len(written) - len(written[end:].lstrip(_SPACE))
+            for next_place in range(end, after + 1):
+                found |= {next_place, *jumps[next_place]}
+    return jumps

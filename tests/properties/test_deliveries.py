@@ -1,0 +1,72 @@
+"""Whatever a model writes, whole answers and streams agree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.support.deliveries import Chat
+
+from .accounts import is_object
+from .broken import altered, mixed
+from .encoding import split
+from .known import quickly, with_known
+from .outputs import FAMILIES
+from .sources import PARSERS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.support.deliveries import Delivered
+
+    from .broken import Broken
+    from .outputs import Family
+
+
+@pytest.mark.parametrize("tools", with_known("mixed deliveries", PARSERS))
+@quickly(6)
+@given(data=st.data())
+def test_mixed_markup_is_delivered_alike(tools: str | None, data: st.DataObject) -> None:
+    check(data.draw(mixed(tools)), data.draw(st.lists(st.integers(0, 12), max_size=20)))
+
+
+@pytest.mark.parametrize("family", with_known("altered deliveries", FAMILIES))
+@quickly(4)
+@given(data=st.data())
+def test_altered_messages_are_delivered_alike(family: Family, data: st.DataObject) -> None:
+    check(data.draw(altered(family)), data.draw(st.lists(st.integers(0, 12), max_size=20)))
+
+
+def check(output: Broken, sizes: Sequence[int]) -> None:
+    # A generation has at least one token.
+    assume(output.ids)
+    chat = Chat(output.source.vocabulary, output.source.parsers, output.client, output.prompt)
+    finish_reason = "length" if output.cut else "stop"
+    whole = chat.whole(output.ids, finish_reason)
+    chunks = split(output.ids, sizes)
+    assert chat.streamed("complete", chunks, finish_reason) == whole
+    check_fragments(chat.streamed("fragments", chunks, finish_reason), whole)
+
+
+def check_fragments(fragments: Delivered, whole: Delivered) -> None:
+    """Check that fragments add up to the whole answer, but for what they had sent of calls that broke."""
+    assert fragments.usage == whole.usage
+    sent, message = fragments.message, whole.message
+    assert all(is_object(arguments) for _, _, arguments in message.calls)
+    if all(is_object(arguments) for _, _, arguments in sent.calls):
+        assert sent == message
+        return
+    complete = [call[1:] for call in sent.calls if is_object(call[2])]
+    assert complete == [call[1:] for call in message.calls]
+    assert sent.finish_reason == message.finish_reason
+    assert is_rest(sent.content, message.content)
+    assert is_rest(sent.reasoning, message.reasoning)
+
+
+def is_rest(rest: str, text: str) -> bool:
+    """Return whether a text with parts of it left out is the rest."""
+    characters = iter(text)
+    return all(character in characters for character in rest)
