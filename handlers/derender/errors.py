@@ -15,7 +15,7 @@
         x UpstreamFailed            it reported an error of its own
       + GatewayTimeout         504  an upstream was silent for too long
       + UpstreamRefusal        4xx  an upstream refused the client's request
-        x UpstreamBusy         429
+        x UpstreamBusy         429, 503
 
 protocol/README.md ("Errors") and docs/relay.md ("When something fails") describe them for clients.
 """
@@ -169,11 +169,15 @@ class UpstreamRefusal(DerenderError):
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE: RequestTooLarge.type,
         HTTPStatus.UNPROCESSABLE_ENTITY: "UnprocessableEntityError",
         HTTPStatus.TOO_MANY_REQUESTS: "RateLimitError",
+        HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailableError",
     }
     """The statuses that are passed on, each with its error type."""
 
-    def __init__(self, status: HTTPStatus, message: str, *, retry_after: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, status: HTTPStatus, message: str, *, param: str | None = None, retry_after: str | None = None
+    ) -> None:
+        super().__init__(message, param=param)
+        self.unquoted = f"responded with status {status}"
         self.status = status
         self.type = self.TYPES[status]
         self.retry_after = retry_after

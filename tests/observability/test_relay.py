@@ -120,7 +120,8 @@ def test_a_stop_string_ends_a_choice(relay: RelayServer, upstream: UpstreamServe
 FAULTS: Final[dict[str, tuple[Reply, int, str]]] = {
     "busy": (answer({"message": "slow down"}, 429), 429, "UpstreamBusy"),
     "refused": (answer({"message": "max_tokens is too large"}, 400), 400, "UpstreamRefusal"),
-    "failed": (answer(ERROR, 503), 502, "UpstreamFailed"),
+    "busy for now": (answer(ERROR, 503), 503, "UpstreamBusy"),
+    "failed": (answer(ERROR, 500), 502, "UpstreamFailed"),
     "failed in its stream": (stream([*chunks_of(CUT, finish_reason=None), ERROR]), 502, "UpstreamFailed"),
     "lost": (Reply([break_off], before=[break_off]), 502, "UpstreamLost"),
     "lost in its stream": (Reply([*map(sse, chunks_of(OUTPUT)[:3]), break_off]), 502, "UpstreamLost"),
@@ -150,7 +151,7 @@ def test_an_upstream_fault_has_a_kind(
 
 @pytest.mark.parametrize(
     ("reply", "error"),
-    [(answer(ERROR, 503), "UpstreamFailed"), (answer(generated([151_936])), "BadGateway")],
+    [(answer(ERROR, 500), "UpstreamFailed"), (answer(generated([151_936])), "BadGateway")],
 )
 def test_a_fault_of_a_complete_answer(
     relay: RelayServer, upstream: UpstreamServer, observed: Observed, reply: Reply, error: str

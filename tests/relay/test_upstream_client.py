@@ -133,7 +133,7 @@ FAULTS: Final[dict[str, tuple[Reply, type[DerenderError], str]]] = {
         "does not match its Content-Encoding",
     ),
     "a redirect": (answer({}, 307, [("location", "http://127.0.0.1:9")]), UpstreamFailed, "with status 307"),
-    "an error": (Reply([b"x" * LIMIT], 503), UpstreamFailed, "responded with status 503"),
+    "an error": (Reply([b"x" * LIMIT], 500), UpstreamFailed, "responded with status 500"),
     "a refusal": (answer({"message": "slow down"}, 429), UpstreamBusy, "slow down"),
 }
 

@@ -59,7 +59,7 @@ _TOLD: Final = frozenset(
     {
         *("BadGatewayError", "BadRequestError", "GatewayTimeoutError", "InternalServerError", "NotFoundError"),
         *("MethodNotAllowedError", "RateLimitError", "RequestTooLargeError", "ResponseTooLargeError"),
-        *("UnprocessableEntityError", "UnsupportedMediaTypeError", "Error"),
+        *("ServiceUnavailableError", "UnprocessableEntityError", "UnsupportedMediaTypeError", "Error"),
         *errors.__all__,
     }
 )

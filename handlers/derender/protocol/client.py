@@ -149,6 +149,9 @@ class ChatRequest(ClientRequest):
 class CompletionRequest(ClientRequest):
     """A `/v1/completions` request."""
 
+    prompt: Json = Field(
+        default=None, description="The prompt, or a list of prompts: texts, or lists of token ids."
+    )
     logprobs: int | None = Field(
         default=None,
         description="Number of candidates to keep for each token besides the sampled one; -1 for all.",

@@ -22,6 +22,7 @@ __all__ = [
     "check_client_request",
     "check_count",
     "check_length",
+    "check_prompt",
     "check_prompt_token_ids",
     "check_repeated_prompt",
     "check_response",
@@ -170,6 +171,34 @@ def check_prompt_token_ids(path: str, token_ids: Sequence[int] | None, limits: L
     if token_ids:
         check_length(path, len(token_ids), limits)
         _check_ids(path, token_ids, limits)
+
+
+def check_prompt(path: str, prompt: Json, limits: Limits) -> None:
+    """Refuse prompts of a client that are token ids, if one is too long or has an id that the model lacks.
+
+    Args:
+        path: Path of the prompt in the request, for errors.
+        prompt: A text, a list of ids, or a list of either. Anything else is left to the render service.
+        limits: The model's limits.
+
+    Raises:
+        BadRequest: The message names the limit or the id.
+    """
+    if not isinstance(prompt, list):
+        return
+    single = any(type(item) is int for item in prompt)
+    prompts = {path: prompt} if single else {f"{path}.{place}": item for place, item in enumerate(prompt)}
+    for place, token_ids in prompts.items():
+        if not isinstance(token_ids, list):
+            continue
+        check_length(place, len(token_ids), limits)
+        for index, token_id in enumerate(token_ids):
+            if type(token_id) is int and token_id >= limits.vocabulary_size:
+                raise BadRequest(
+                    f"{place}.{index}: token id {token_id} is outside the vocabulary "
+                    f"(0 to {limits.vocabulary_size - 1})",
+                    param=f"{place}.{index}",
+                )
 
 
 def check_repeated_prompt(path: str, response: GenerateResponse, *, return_token_ids: bool) -> None:

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["create_relay_app"]
 
 UPSTREAM_ERRORS: Final = {
-    HTTPStatus.UNPROCESSABLE_ENTITY: "An upstream refused the request; 400, 413 and 429 may mean so, too.",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "An upstream refused the request; 400, 413, 429 and 503 may mean so, too.",
     HTTPStatus.TOO_MANY_REQUESTS: "An upstream accepts no more requests for now.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "An upstream is too busy, or not available for now.",
     HTTPStatus.BAD_GATEWAY: "An upstream is unreachable, failed, or sent something unexpected.",
     HTTPStatus.GATEWAY_TIMEOUT: "An upstream was silent for too long.",
 }

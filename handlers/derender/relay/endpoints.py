@@ -13,7 +13,7 @@ from derender.answers.message import read_chat_options
 from derender.endpoints import CHAT, COMPLETIONS
 from derender.errors import BadRequest
 from derender.protocol.generate import GenerateResponse
-from derender.protocol.limits import check_client_request
+from derender.protocol.limits import check_client_request, check_prompt
 from derender.protocol.openai.chat import ChatCompletion
 from derender.protocol.openai.completions import TextCompletion
 
@@ -27,6 +27,7 @@ from .requests import (
 if TYPE_CHECKING:
     from derender.endpoints import Endpoint
     from derender.models.model import RequestedModel
+    from derender.protocol.limits import Limits
     from derender.streaming import Generation
 
     from .requests import ClientRequest, RelayRequest
@@ -90,7 +91,7 @@ def _complete_completion(
     model, name = requested
     client = client or ClientCompletionRequest()
     check_client_request(path, client)
-    _refuse_echo(path, client)
+    _check_client(path, client, model.limits)
 
     def write(prompts: Sequence[Prompt], responses: Sequence[GenerateResponse], created: int) -> TextCompletion:
         return text_completion(
@@ -109,13 +110,14 @@ def _complete_completion(
 def _stream_completion(
     requested: RequestedModel, path: str, client: ClientCompletionRequest
 ) -> Generation[Any, Any]:
-    _refuse_echo(path, client)
+    _check_client(path, client, requested.model.limits)
     return COMPLETIONS.generation(*requested, path, client, None)
 
 
-def _refuse_echo(path: str, client: ClientRequest) -> None:
+def _check_client(path: str, client: ClientCompletionRequest, limits: Limits) -> None:
     if client.echo:
         raise BadRequest("echo is not supported: an answer can't contain its prompt", param=f"{path}.echo")
+    check_prompt(f"{path}.prompt", client.prompt, limits)
 
 
 RELAY_ENDPOINTS: Final = (

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["Observer"]
 
 HEALTH: Final = ("/health", "/ping")
-UPSTREAM_FAULTS: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
+UPSTREAM_FAULTS: Final = (
+    HTTPStatus.BAD_GATEWAY,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
+)
 
 logger = logging.getLogger("derender")
 

@@ -63,7 +63,9 @@ def test_requests_and_responses_of_a_route_are_described(relay: InProcessRelay, 
     fields = described["properties"].items()
     assert [name for name, field in fields if not field.keys() & {"description", "$ref"}] == []
     assert operation["responses"]["200"]["content"].keys() == {"application/json", "text/event-stream"}
-    assert {"400", "404", "413", "415", "422", "429", "500", "502", "504"} <= operation["responses"].keys()
+    assert {"400", "404", "413", "415", "422", "429", "500", "502", "503", "504"} <= operation[
+        "responses"
+    ].keys()
 
 
 @pytest.mark.parametrize("name", ["GenerateRequest", "StreamOptions"])

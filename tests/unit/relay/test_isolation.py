@@ -66,9 +66,9 @@ WORDS: Final = (
 )
 REPLIES: Final = [
     *(
-        answer({"error": {"message": words}}, status)
+        answer({"error": {"message": words, "param": words}}, status)
         for words in WORDS
-        for status in (400, 401, 413, 422, 429, 500)
+        for status in (400, 401, 413, 422, 429, 500, 503)
     ),
     *(answer({"detail": [{"msg": words, "input": CANARY}]}, 422) for words in WORDS),
     *(Reply([words.encode()], 503, "text/plain", [("retry-after", words.split("\n")[0])]) for words in WORDS),

@@ -117,6 +117,19 @@ REFUSED: Final[dict[str, tuple[str, Any, tuple[int, str], str]]] = {
     ),
     "OpenAI: many choices": (CHAT, {"n": 20_000}, BAD_REQUEST, "n"),
     "OpenAI: echo": (COMPLETIONS, {"echo": True}, BAD_REQUEST, "body.echo"),
+    "OpenAI: a prompt with an id of another vocabulary": (
+        COMPLETIONS,
+        {"prompt": [0, 151_936]},
+        BAD_REQUEST,
+        "body.prompt.1",
+    ),
+    "OpenAI: the second of two prompts has an id of another vocabulary": (
+        COMPLETIONS,
+        {"prompt": [[0], [0, 1, 1 << 70]], "stream": True},
+        BAD_REQUEST,
+        "body.prompt.1.2",
+    ),
+    "OpenAI: a prompt of too many ids": (COMPLETIONS, {"prompt": [[1] * 50_000]}, BAD_REQUEST, "body.prompt.0"),
     "OpenAI: a large body": (CHAT, b" " * (9 << 20), (413, "RequestTooLargeError"), "body"),
 }
 
@@ -137,6 +150,22 @@ def test_a_complete_answer_may_have_long_stop_strings(
     upstream.replies(answer(response_of(PROMPT)))
     body = relay_chat(stop="x" * 257, stream=False)
     assert plain_relay.post(CHAT + RELAY, body).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "prompt", ["x", ["x", "y"], [1, 151_935], [[1], [2, 3]], [], [[]], [None, {}], [-1], [True, "x"], {"a": 1}]
+)
+def test_any_other_prompt_is_left_to_the_render_service(
+    plain_relay: InProcessRelay, upstream: UpstreamTransport, prompt: Any
+) -> None:
+    upstream.replies(answer({"error": {"message": "no", "param": "prompt"}}, 400))
+    response = plain_relay.post(COMPLETIONS, {"prompt": prompt})
+    assert response.json()["error"] == {
+        "message": "no",
+        "type": "BadRequestError",
+        "param": "prompt",
+        "code": 400,
+    }
 
 
 # --- rendering ------------------------------------------------------------------------------------------------

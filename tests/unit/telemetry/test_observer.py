@@ -166,6 +166,7 @@ def test_metrics_of_a_request(log_lines: LogLines) -> None:
         (CLIENT_LEFT, None),
         (500, "ServerErrors"),
         (502, "UpstreamFaults"),
+        (503, "UpstreamFaults"),
         (504, "UpstreamFaults"),
     ],
 )

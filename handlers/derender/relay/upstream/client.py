@@ -186,7 +186,10 @@ async def _error(call: _Call, response: httpx.Response) -> Exception:
         retry_after=response.headers.get("retry-after"),
         secrets=call.upstream.secrets,
     )
-    return refused or UpstreamFailed(f"{call.service} responded with status {response.status_code}")
+    hint = ""
+    if response.status_code == HTTPStatus.FORBIDDEN and call.path == GENERATE:
+        hint = "; vLLM takes generate requests only if it is started with --tokens-only or --enable-scale-out"
+    return refused or UpstreamFailed(f"{call.service} responded with status {response.status_code}{hint}")
 
 
 async def _content(response: httpx.Response, limit: int) -> bytes | None:

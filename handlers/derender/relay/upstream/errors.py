@@ -19,12 +19,15 @@ __all__ = ["log_faults", "refusal", "refusal_of_body"]
 
 logger = logging.getLogger("derender")
 
+_BUSY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 MAX_MESSAGE: Final = 1000
 """Maximum characters of an upstream's message that clients see."""
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+", re.IGNORECASE)
 _PATH: Final = re.compile(r"(?<![\w.<])(?:~|[A-Za-z]:)?[/\\](?:[\w.@+-]+[/\\])+[\w.@+-]*")
 """A file path of at least two parts; a single part could be anything."""
 _STACK_TRACE: Final = re.compile(r"Traceback \(|\bFile .*\bline \d")
+_PARAM: Final = re.compile(r"[\w.\[\]-]{1,200}")
+"""The path of a field. Anything else may be a value."""
 _RETRY_AFTER: Final = re.compile(r"[0-9]{1,9}|[A-Za-z]{3}, [0-9A-Za-z :]{10,30}GMT")
 
 
@@ -53,7 +56,7 @@ def refusal(
 
     Args:
         status: The HTTP status of the error.
-        content: `{"error": {"message"}}`, or an error as older servers and FastAPI write it.
+        content: `{"error": {"message", "param"}}`, or an error as older servers and FastAPI write it.
         retry_after: The `Retry-After` header of the response.
         secrets: Strings that no message may contain.
     """
@@ -66,8 +69,8 @@ def refusal(
         message = _PATH.sub("(path)", _URL.sub("(URL)", message))[:MAX_MESSAGE]
     if retry_after is not None and not _RETRY_AFTER.fullmatch(retry_after):
         retry_after = None
-    kind = UpstreamBusy if status == HTTPStatus.TOO_MANY_REQUESTS else UpstreamRefusal
-    return kind(HTTPStatus(status), message, retry_after=retry_after)
+    kind = UpstreamBusy if status in _BUSY else UpstreamRefusal
+    return kind(HTTPStatus(status), message, param=_param(content, secrets), retry_after=retry_after)
 
 
 @contextmanager
@@ -79,9 +82,18 @@ def log_faults(name: str) -> Iterator[None]:
     """
     try:
         yield
-    except (BadGateway, GatewayTimeout) as fault:
+    except (BadGateway, GatewayTimeout, UpstreamBusy) as fault:
         logger.warning("upstream %s: %s", name, fault.unquoted)
         raise
+
+
+def _param(content: Any, secrets: Iterable[str]) -> str | None:
+    """Return the field that the error names, if it is one."""
+    error = content.get("error") if isinstance(content, dict) else None
+    param = error.get("param") if isinstance(error, dict) else None
+    if not isinstance(param, str) or not _PARAM.fullmatch(param) or any(secret in param for secret in secrets):
+        return None
+    return param
 
 
 def _message(content: Any) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.usefixtures("_clean_log")
 
 TRACE: Final = 'Traceback (most recent call last):\n  File "x.py", line 1'
 BAD_REQUEST: Final = (400, "BadRequestError")
+UNAVAILABLE: Final = (503, "ServiceUnavailableError")
 NO_REASON: Final = "gave no reason"
 
 STATUSES: Final[dict[str, tuple[Reply, tuple[int, str], str]]] = {
@@ -57,7 +59,14 @@ STATUSES: Final[dict[str, tuple[Reply, tuple[int, str], str]]] = {
     "401": (answer({"error": {"message": "quixotic"}}, 401), BAD_GATEWAY, "status 401"),
     "404": (answer({"error": {"message": "quixotic"}}, 404), BAD_GATEWAY, "status 404"),
     "500": (answer({"error": {"message": TRACE}}, 500), BAD_GATEWAY, "status 500"),
-    "503": (Reply([b"quixotic" * 20_000], 503, "text/plain"), BAD_GATEWAY, "status 503"),
+    "403": (answer({"error": {"message": "quixotic"}}, 403), BAD_GATEWAY, "status 403"),
+    "503": (
+        answer({"error": {"message": "the engine is busy"}}, 503, [("retry-after", "7")]),
+        UNAVAILABLE,
+        "the engine is busy",
+    ),
+    "503 of a proxy": (Reply([b"quixotic" * 20_000], 503, "text/plain"), UNAVAILABLE, NO_REASON),
+    "504": (answer({}, 504, [("retry-after", "7")]), BAD_GATEWAY, "status 504"),
     "a redirect": (answer({}, 307, [("location", "http://127.0.0.1:1/quixotic")]), BAD_GATEWAY, "status 307"),
     "202": (answer(response_of([1]), 202), BAD_GATEWAY, "status 202"),
 }
@@ -81,7 +90,8 @@ def test_an_unsuccessful_status(
     response = relay.post(path, body)
     assert read_error(response) == error
     assert message in response.json()["error"]["message"]
-    assert response.headers.get("retry-after") == dict(reply.headers).get("retry-after")
+    sent = dict(reply.headers).get("retry-after") if error[0] == reply.status else None
+    assert response.headers.get("retry-after") == sent
     assert len(upstream.requests) == 1
 
 
@@ -105,9 +115,51 @@ def test_the_message_of_a_refusal(content: bytes, message: str) -> None:
     assert refusal.message == message
 
 
-@pytest.mark.parametrize("status", [200, 401, 403, 404, 500, 503])
+@pytest.mark.parametrize("status", [200, 401, 403, 404, 500, 502, 504])
 def test_other_statuses_are_not_refusals(status: int) -> None:
     assert refusal_of_body(status, b'{"message": "no"}') is None
+
+
+@pytest.mark.parametrize(
+    ("param", "expected"),
+    [
+        *((param, param) for param in ("max_tokens", "body.prompt.2", "stream_options[include-usage]")),
+        *(
+            (param, None)
+            for param in (None, 7, "", "no such token", "http://x/y", "x" * 201, "of secret-token")
+        ),
+        ("secret-token", None),
+    ],
+)
+def test_the_field_that_a_refusal_names(param: object, expected: str | None) -> None:
+    body = json.dumps({"error": {"message": "no", "param": param}}).encode()
+    refusal = refusal_of_body(400, body, secrets=["secret-token"])
+    assert refusal is not None
+    assert refusal.param == expected
+
+
+@pytest.mark.parametrize("content", [b"[]", b'{"error": "no"}', b"quixotic"])
+def test_a_refusal_may_name_no_field(content: bytes) -> None:
+    refusal = refusal_of_body(400, content)
+    assert refusal is not None
+    assert refusal.param is None
+
+
+def test_a_forbidden_generate_request_says_how_to_start_vllm(
+    relay: InProcessRelay, upstream: UpstreamTransport
+) -> None:
+    upstream.replies(answer({}, 403))
+    assert "--enable-scale-out" in relay.post(CHAT + RELAY, relay_chat()).json()["error"]["message"]
+    upstream.replies(answer({}, 403))
+    assert "--enable-scale-out" not in relay.post(CHAT, {"messages": []}).json()["error"]["message"]
+
+
+def test_a_busy_upstream_is_logged(
+    relay: InProcessRelay, upstream: UpstreamTransport, caplog: pytest.LogCaptureFixture
+) -> None:
+    upstream.replies(answer({"message": "quixotic"}, 503))
+    relay.post(CHAT + RELAY, relay_chat())
+    assert "upstream gpu: responded with status 503" in caplog.messages
 
 
 @pytest.mark.parametrize(
