@@ -71,6 +71,7 @@ CLIENT: Final[dict[str, Any]] = {
     "min_tokens": 1,
     "logprob_token_ids": [7],
     "return_token_ids": True,
+    "return_tokens_as_token_ids": False,
 }
 FULL: Final[dict[str, dict[str, Any]]] = {
     CHAT: {

@@ -91,7 +91,7 @@ def chat_completion(
             ChatChoice(
                 index=generated.index,
                 message=message,
-                logprobs=model.logprobs.write_chat(logprobs)
+                logprobs=model.logprobs.write_chat(logprobs, by_id=client.return_tokens_as_token_ids)
                 if generated.logprobs and not messages.hides_tokens
                 else None,
                 finish_reason=messages.finish_reason(

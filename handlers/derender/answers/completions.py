@@ -93,6 +93,7 @@ def text_completion(
         for path, response in zip(paths, responses, strict=True)
     ]
 
+    by_id = client.return_tokens_as_token_ids
     decoder = output_decoder(model.vocabulary, client, None, stops_reported=stops_reported)
     choices: list[CompletionChoice] = []
     for response, prompt, each in zip(responses, prompts, entries, strict=True):
@@ -102,7 +103,7 @@ def text_completion(
             CompletionChoice(
                 index=len(choices) + place,
                 text=choice.text,
-                logprobs=choice.generated.logprobs and model.logprobs.write_completion(logprobs),
+                logprobs=choice.generated.logprobs and model.logprobs.write_completion(logprobs, by_id=by_id),
                 finish_reason=choice.finish_reason,
                 stop_reason=choice.stop_reason,
                 token_ids=choice.generated.token_ids if client.return_token_ids else None,

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from derender.protocol.generate import GenerateChoice
     from derender.protocol.logprobs import LogprobCandidate
 
-__all__ = ["Entries", "GivenToken", "Token", "read_entries"]
+__all__ = ["PREFIX", "Entries", "GivenToken", "Token", "read_entries"]
 
-_PREFIX: Final = "token_id:"
-_PLACEHOLDER: Final = re.compile(rf"{_PREFIX}([+-]?[0-9]{{1,100}})", re.ASCII)
+PREFIX: Final = "token_id:"
+"""What precedes an id that stands for a token's text."""
+_PLACEHOLDER: Final = re.compile(rf"{PREFIX}([+-]?[0-9]{{1,100}})", re.ASCII)
 
 
 class GivenToken(NamedTuple):
@@ -153,14 +154,14 @@ def _read_placeholders(texts: list[str]) -> list[int | None]:
     # placeholders if each line of the joined texts has the prefix and the rest is a number, without the white
     # space that JSON would skip.
     lines = "\n".join(texts)
-    numbers = lines.split(f"\n{_PREFIX}")
+    numbers = lines.split(f"\n{PREFIX}")
     if (
-        lines.startswith(_PREFIX)
+        lines.startswith(PREFIX)
         and lines.count("\n") == len(texts) - 1 == len(numbers) - 1
         and not any(space in lines for space in " \t\r")
     ):
         try:
-            token_ids = orjson.loads(f"[{','.join(numbers)[len(_PREFIX) :]}]")
+            token_ids = orjson.loads(f"[{','.join(numbers)[len(PREFIX) :]}]")
         except orjson.JSONDecodeError:
             token_ids = []
         if len(token_ids) == len(texts) and set(map(type, token_ids)) == {int}:

@@ -11,7 +11,7 @@ import orjson
 from derender.decoding.detokenizer import token_text
 from derender.vocabulary.cache import Cache
 
-from .entries import GivenToken
+from .entries import PREFIX, GivenToken
 from .strings import CACHED_TOKENS, TokenStrings
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from derender.protocol.generate import PromptLogprobs
     from derender.vocabulary import Vocabulary
 
-    from .entries import Entries
+    from .entries import Entries, Token
 
 __all__ = ["LogprobBytes", "LogprobWriter"]
 
@@ -48,28 +48,36 @@ class LogprobWriter:
         self._json: Cache[int, bytes] = Cache(
             lambda token_id: self._write_token(token_id, self.strings.alone[token_id]), CACHED_TOKENS
         )
+        self._json_by_id: Cache[int, bytes] = Cache(
+            lambda token_id: self._write_token(token_id, self.strings.alone[token_id], by_id=True),
+            CACHED_TOKENS,
+        )
 
-    def write_chat(self, entries: Entries | None, context: Sequence[int] = ()) -> orjson.Fragment:
+    def write_chat(
+        self, entries: Entries | None, context: Sequence[int] = (), *, by_id: bool = False
+    ) -> orjson.Fragment:
         """Write the `logprobs` of a chat choice, as JSON.
 
         Args:
             entries: The choice's entries.
             context: The sampled tokens before them that end inside a character (`TokenStrings.extend_context`).
+            by_id: Whether to name tokens `token_id:N`. Their `bytes` stay.
         """
         if entries is None:
             return orjson.Fragment(b'{"content":null}')
         tokens, numbers, ends, _, only_ids = entries
         if not tokens:
             return orjson.Fragment(b'{"content":[]}')
+        json = self._json_by_id if by_id else self._json
         if only_ids:
-            written = list(map(self._json.__getitem__, tokens))  # type: ignore[arg-type]
+            written = list(map(json.__getitem__, tokens))  # type: ignore[arg-type]
         else:
             written = [
-                _write_token(token.text, token.bytes) if isinstance(token, GivenToken) else self._json[token]
+                _write_token(token.text, token.bytes) if isinstance(token, GivenToken) else json[token]
                 for token in tokens
             ]
         for place, token_id, text in self.strings.find_completed(entries, context):
-            written[place] = self._write_token(token_id, text)
+            written[place] = self._write_token(token_id, text, by_id=by_id)
         lengths = list(map(sub, ends, [0, *ends]))
         by_length = {length: _punctuation(length) for length in set(lengths)}
         punctuation = [each for length in lengths for each in by_length[length]]
@@ -82,25 +90,20 @@ class LogprobWriter:
         return orjson.Fragment(b'{"content":[%b]}' % b"".join(parts))
 
     def write_completion(
-        self, entries: Entries | None, context: Sequence[int] = (), offset: int = 0
+        self, entries: Entries | None, context: Sequence[int] = (), offset: int = 0, *, by_id: bool = False
     ) -> dict[str, Any]:
         """Write the `logprobs` of a text completion's choice: parallel lists.
 
         Args:
             entries: The choice's entries.
             context: The sampled tokens before them that end inside a character (`TokenStrings.extend_context`).
-            offset: Number of characters of the tokens before them.
+            offset: Number of characters of the strings of the tokens before them.
+            by_id: Whether to name tokens `token_id:N`.
         """
         if entries is None:
             return {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
-        tokens, numbers, ends, with_candidates, only_ids = entries
-        alone = self.strings.alone
-        if only_ids:
-            texts = list(map(alone.__getitem__, tokens))  # type: ignore[arg-type]
-        else:
-            texts = [token.text if isinstance(token, GivenToken) else alone[token] for token in tokens]
-        for place, _, text in self.strings.find_completed(entries, context):
-            texts[place] = text
+        numbers, ends, with_candidates = entries.logprobs, entries.ends, entries.with_candidates
+        texts = list(map(_name, entries.tokens)) if by_id else self._texts(entries, context)
         sampled: list[str] = []
         logprobs: list[float] = []
         top: list[dict[str, float] | None] = []
@@ -117,6 +120,17 @@ class LogprobWriter:
             top.append(candidates if has_candidates else None)
             start = end
         return {"tokens": sampled, "token_logprobs": logprobs, "top_logprobs": top, "text_offset": offsets}
+
+    def _texts(self, entries: Entries, context: Sequence[int]) -> list[str]:
+        """Return the strings of all tokens of the entries."""
+        alone = self.strings.alone
+        if entries.only_ids:
+            texts = list(map(alone.__getitem__, entries.tokens))  # type: ignore[arg-type]
+        else:
+            texts = [token.text if isinstance(token, GivenToken) else alone[token] for token in entries.tokens]
+        for place, _, text in self.strings.find_completed(entries, context):
+            texts[place] = text
+        return texts
 
     def write_prompt(self, positions: Sequence[PromptLogprobs] | None) -> list[PromptLogprobs] | None:
         """Fill in each `decoded_token` that is null in prompt logprobs.
@@ -136,11 +150,14 @@ class LogprobWriter:
             return value
         return {**value, "decoded_token": token_text(self._vocabulary, (int(token_id),))}
 
-    def _write_token(self, token_id: int, text: str) -> bytes:
+    def _write_token(self, token_id: int, text: str, *, by_id: bool = False) -> bytes:
         piece = self._vocabulary.pieces[token_id]
-        if self.logprob_bytes == "exact":
-            return _write_token(text, piece)
-        return _write_token(text, text.encode() if piece else None)
+        own = piece if self.logprob_bytes == "exact" else text.encode() if piece else None
+        return _write_token(_name(token_id) if by_id else text, own)
+
+
+def _name(token: Token) -> str:
+    return token.text if isinstance(token, GivenToken) else f"{PREFIX}{token}"
 
 
 def _write_token(text: str, own: Sequence[int] | None) -> bytes:

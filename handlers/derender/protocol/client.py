@@ -69,6 +69,9 @@ class ClientRequest(WireModel):
         default_factory=list,
         description="Ids whose log probabilities were requested. If there are any, all candidates are kept.",
     )
+    return_tokens_as_token_ids: bool = Field(
+        default=False, description="Name tokens `token_id:N` in log probabilities."
+    )
     return_token_ids: bool = Field(default=False, description="Return `token_ids` and `prompt_token_ids`.")
 
     @property

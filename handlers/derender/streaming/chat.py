@@ -68,7 +68,9 @@ class ChatGeneration(Generation[ChatRequest, ChatCompletionChunk]):
         choice, decoded, messages = delta.generated, delta.decoded, self.messages
         logprobs = finish_reason = None
         if choice.logprobs is not None and not messages.hides_tokens:
-            logprobs = self.model.logprobs.write_chat(delta.logprobs, delta.context)
+            logprobs = self.model.logprobs.write_chat(
+                delta.logprobs, delta.context, by_id=self.client.return_tokens_as_token_ids
+            )
         if decoded.finish_reason is not None:
             finish_reason = messages.finish_reason(decoded.finish_reason, calls=next_state.calls > 0)
         returns_ids = self.client.return_token_ids and not messages.hides_tokens

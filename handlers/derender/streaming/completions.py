@@ -54,7 +54,9 @@ class CompletionGeneration(Generation[CompletionRequest, TextCompletionChunk]):
         self, delta: ChoiceDelta, next_state: ChoiceState
     ) -> tuple[CompletionChunkChoice, ChoiceState]:
         choice, writer = delta.generated, self.model.logprobs
-        logprobs = writer.write_completion(delta.entries, delta.context, next_state.offset)
+        logprobs = writer.write_completion(
+            delta.entries, delta.context, next_state.offset, by_id=self.client.return_tokens_as_token_ids
+        )
         next_state = replace(next_state, offset=next_state.offset + sum(map(len, logprobs["tokens"])))
         if delta.logprobs is None:
             logprobs = writer.write_completion(None)

@@ -17,14 +17,18 @@ from .entry_requests import (
     WORLD,
     by_id,
     chat,
+    completion,
     entries,
+    forms,
 )
 
 if TYPE_CHECKING:
+    from derender.logprobs.writer import LogprobBytes
     from derender.vocabulary import Vocabulary
     from tests.support.api_client import Client
 
     from ..conftest import Serve
+    from .entry_requests import Form
 
 
 def test_peer_bytes_are_those_of_the_string(serve: Serve, bytes_vocabulary: Vocabulary) -> None:
@@ -39,6 +43,44 @@ def test_peer_bytes_are_those_of_the_string(serve: Serve, bytes_vocabulary: Voca
 def test_peer_bytes_of_a_given_token_are_passed_on(serve: Serve, bytes_vocabulary: Vocabulary) -> None:
     client = serve(served(bytes_vocabulary, logprob_bytes="peer"))
     assert chat(client, [{"token": "x", "logprob": -0.5, "bytes": [1, 2]}])[0]["bytes"] == [1, 2]
+
+
+@forms
+@pytest.mark.parametrize("logprob_bytes", ["exact", "peer"])
+def test_tokens_of_a_chat_may_be_named_by_id(
+    serve: Serve, bytes_vocabulary: Vocabulary, form: Form, logprob_bytes: LogprobBytes
+) -> None:
+    """Their bytes are the same as those beside their strings."""
+    client = serve(served(bytes_vocabulary, logprob_bytes=logprob_bytes))
+    token_ids = [HELLO, 0xE2, 0x88, 0x9E, int(B.E_ACUTE), int(B.EOS)]
+    content = entries(form, [[n, n, 0x9E] for n in token_ids])
+    named = chat(client, content, token_ids)
+    by_ids = chat(client, content, token_ids, return_tokens_as_token_ids=True)
+    for token_id, entry, shown in zip(token_ids, named, by_ids, strict=True):
+        names = [f"token_id:{token_id}", "token_id:158"]
+        expected = [
+            {**candidate, "token": name} for candidate, name in zip(entry["top_logprobs"], names, strict=True)
+        ]
+        assert shown == {**entry, "token": names[0], "top_logprobs": expected}
+
+
+@forms
+def test_tokens_of_a_completion_may_be_named_by_id(client: Client, form: Form) -> None:
+    token_ids = [HELLO, 0xE2, WORLD]
+    shown = completion(
+        client, entries(form, [[n, n, 0x9E] for n in token_ids]), token_ids, return_tokens_as_token_ids=True
+    )
+    names = [f"token_id:{token_id}" for token_id in token_ids]
+    assert shown["tokens"] == names
+    assert shown["top_logprobs"] == [{name: -0.25, "token_id:158": -0.75} for name in names]
+    assert shown["text_offset"] == [0, len(names[0]), len(names[0]) + len(names[1])]
+
+
+def test_tokens_that_came_as_text_have_no_id(client: Client) -> None:
+    content = [{"token": "x", "logprob": -0.5, "top_logprobs": [{"token_id": HELLO, "logprob": -1}]}]
+    assert completion(client, content, return_tokens_as_token_ids=True)["tokens"] == ["x"]
+    (entry,) = chat(client, content, return_tokens_as_token_ids=True)
+    assert (entry["token"], entry["top_logprobs"][0]["token"]) == ("x", f"token_id:{HELLO}")
 
 
 PROMPT: Final = [

@@ -115,6 +115,7 @@ CLIENT_TYPES: Final[dict[str, set[str]]] = {
     "min_tokens": {"number", "null"},
     "logprob_token_ids": {"list", "list of numbers", "null"},
     "return_token_ids": {"true", "null"},
+    "return_tokens_as_token_ids": {"true", "null"},
 }
 
 

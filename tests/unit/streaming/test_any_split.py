@@ -65,6 +65,7 @@ def test_any_chunks_add_up_to_the_complete_answer(
         "skip_special_tokens": data.draw(st.booleans()),
         "ignore_eos": data.draw(st.booleans()),
         "return_token_ids": True,
+        "return_tokens_as_token_ids": data.draw(st.booleans()),
         "stop_token_ids": data.draw(st.lists(one_id, max_size=1)),
     }
     # Of a text that a stop string ends, the complete answer has all ids and log probabilities.
