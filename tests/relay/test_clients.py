@@ -74,6 +74,16 @@ def test_a_disconnect_cancels_the_generations_of_all_prompts(
     assert all(received.cancelled.wait(10) for received in upstream.requests if received.path == GENERATE)
 
 
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_stop_string_cancels_the_generation(
+    plain_relay: RelayServer, upstream: UpstreamServer, *, streamed: bool
+) -> None:
+    upstream.replies(Reply([*map(sse, chunks_of(qwen3().encode("one STOP"), finish_reason=None)), hang]))
+    response = plain_relay.post(CHAT + RELAY, relay_chat(stream=streamed, stop="STOP"))
+    assert '"finish_reason":"stop"' in response.text
+    assert upstream.requests[0].cancelled.wait(10)
+
+
 def test_connections_to_the_generate_server_are_reused(relay: RelayServer, upstream: UpstreamServer) -> None:
     ids = [*qwen3().encode("one"), END]
     upstream.replies(stream([*chunks_of(ids), usage(9, len(ids))]))

@@ -1,4 +1,7 @@
-"""A generate server and a render service that answer as a test says, and break as it says."""
+"""A generate server and a render service that answer as a test says, and break as it says.
+
+The generate server has no tokenizer, and refuses what it can't do without one.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from examples.generate_server import HttpServer, Request, Response
 
+from .refusals import find_refusal
 from .waiting import wait_until
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ __all__ = [
     "hang",
     "meet",
     "pause",
+    "refuse",
     "send_parts",
     "sse",
     "stream",
@@ -95,6 +100,11 @@ def answer(content: object, status: int = 200, headers: Sequence[tuple[str, str]
     return Reply([json.dumps(content).encode()], status, "application/json", headers)
 
 
+def refuse(message: str, status: int = 400, kind: str = "BadRequestError", param: str | None = None) -> Reply:
+    """Refuse a request as vLLM does."""
+    return answer({"error": {"message": message, "type": kind, "param": param, "code": status}}, status)
+
+
 def sse(content: object) -> bytes:
     """Write a server-sent event."""
     return b"data: %b\n\n" % json.dumps(content).encode()
@@ -132,7 +142,7 @@ class ReceivedRequest:
 
 
 class Upstream:
-    """Answers requests with what `respond` returns, and remembers them.
+    """Answers requests with what `respond` returns, unless it refuses them, and remembers them.
 
     Attributes:
         requests: The requests so far.
@@ -155,7 +165,8 @@ class Upstream:
     def receive(self, request: Request) -> tuple[ReceivedRequest, Reply]:
         """Remember a request, and return the reply to it."""
         received = ReceivedRequest(request)
-        reply = self.respond(received)
+        refusal = find_refusal(received.body) if received.path.endswith(GENERATE) else None
+        reply = self.respond(received) if refusal is None else refuse(refusal)
         self.requests.append(received)
         return received, reply
 

@@ -193,27 +193,28 @@ class OutputDecoder(Struct, frozen=True):
             pieces, detokenizer = self._read(state.detokenizer, token_ids)
             shown = [*state.held, *pieces]
             return shown, len(token_ids), replace(state, detokenizer=detokenizer, held=())
-        pieces, next_state = self._scan(state, token_ids, strings, hold=not whole)
-        read = len(token_ids)
-        if next_state.stop_string is not None and not whole:
-            read = self._count_until_stop(state, token_ids, strings)
+        pieces, end, next_state = self._scan(state, token_ids, strings, hold=not whole)
+        read = len(token_ids) if end is None else self._count_until(state, token_ids, end)
         return pieces, read, next_state
 
-    def _count_until_stop(self, state: OutputState, token_ids: Sequence[int], strings: Sequence[str]) -> int:
-        """Count the ids up to the one that completes a stop string, by decoding them again one by one."""
-        read = 0
-        while read < len(token_ids) and state.stop_string is None:
-            _, state = self._scan(state, token_ids[read : read + 1], strings, hold=True)
+    def _count_until(self, state: OutputState, token_ids: Sequence[int], end: int) -> int:
+        """Count the ids that complete the first `end` characters of what is held and what the ids add."""
+        missing = end - len(piece_text(self.vocabulary, state.held))
+        detokenizer, read = state.detokenizer, 0
+        while missing > 0:
+            pieces, detokenizer = self._read(detokenizer, token_ids[read : read + 1])
+            missing -= len(piece_text(self.vocabulary, pieces))
             read += 1
         return read
 
     def _scan(
         self, state: OutputState, token_ids: Sequence[int], strings: Sequence[str], *, hold: bool
-    ) -> tuple[list[Piece], OutputState]:
+    ) -> tuple[list[Piece], int | None, OutputState]:
         """Decode ids and look for stop strings in what is held and in what the ids add.
 
         Returns:
-            The pieces to show, and the state. With `hold` it holds text that may become a stop string.
+            The pieces to show, where the stop string ends if one was found, and the state. With `hold` it holds
+            text that may become a stop string.
         """
         detokenizer, held, exempt = state.detokenizer, list(state.held), state.exempt
         early = token_ids[: max(self.stop.min_tokens - state.tokens, 0)]
@@ -225,15 +226,17 @@ class OutputDecoder(Struct, frozen=True):
         held += pieces
         text = piece_text(self.vocabulary, held)
         kept, found = cut_stop_string(text, exempt, strings, include=self.stop.include)
+        end = None
         if found is not None:
             shown, held = cut_pieces(self.vocabulary, held, len(kept)), []
+            end = len(kept) if self.stop.include else len(kept) + len(found)
         elif hold:
             shown, held = split_pieces(self.vocabulary, held, len(text) - partial_stop_string(text, strings))
             exempt = max(exempt - len(piece_text(self.vocabulary, shown)), 0)
         else:
             shown, held = held, []
         tokens = state.tokens + len(early)
-        return shown, OutputState(detokenizer, state.held_token, tuple(held), exempt, tokens, found)
+        return shown, end, OutputState(detokenizer, state.held_token, tuple(held), exempt, tokens, found)
 
     def _read(self, state: DetokenizerState, token_ids: Sequence[int]) -> tuple[list[Piece], DetokenizerState]:
         skip = self.skip_special_tokens

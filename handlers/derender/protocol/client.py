@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, NonNegativeInt, StringC
 
 from .base import Json, WireModel
 
-__all__ = ["ChatRequest", "ClientRequest", "CompletionRequest"]
+__all__ = ["ChatRequest", "ClientRequest", "CompletionRequest", "StopStrings"]
 
 _NULL: Final = {"type": "null"}
 _ANNOTATIONS: Final = frozenset({"default", "description", "examples", "title"})
@@ -21,6 +21,9 @@ def _to_list(value: Any) -> Any:
 
 
 StopString = Annotated[str, StringConstraints(min_length=1)]
+StopStrings = Annotated[
+    list[StopString], BeforeValidator(_to_list, json_schema_input_type=StopString | list[StopString])
+]
 
 
 def _allow_null(schema: dict[str, Any]) -> None:
@@ -52,9 +55,9 @@ class ClientRequest(WireModel):
         default=True,
         description="Accepted. Has no effect with the supported tokenizers, as in vLLM.",
     )
-    stop: Annotated[
-        list[StopString], BeforeValidator(_to_list, json_schema_input_type=StopString | list[StopString])
-    ] = Field(default_factory=list, description="A stop string, or a list of them.", examples=[["\n\n", "END"]])
+    stop: StopStrings = Field(
+        default_factory=list, description="A stop string, or a list of them.", examples=[["\n\n", "END"]]
+    )
     stop_token_ids: list[int] = Field(default_factory=list, description="Ids that end the generation.")
     include_stop_str_in_output: bool = Field(
         default=False, description="Keep the stop string or stop token in the text."

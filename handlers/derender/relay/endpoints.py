@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from derender.answers.chat import chat_completion
-from derender.answers.choices import Prompt
+from derender.answers.choices import Prompt, output_decoder
 from derender.answers.completions import text_completion
 from derender.answers.message import read_chat_options
 from derender.endpoints import CHAT, COMPLETIONS
@@ -25,6 +25,7 @@ from .requests import (
 )
 
 if TYPE_CHECKING:
+    from derender.decoding.output import OutputDecoder
     from derender.endpoints import Endpoint
     from derender.models.model import RequestedModel
     from derender.protocol.limits import Limits
@@ -32,10 +33,18 @@ if TYPE_CHECKING:
 
     from .requests import ClientRequest, RelayRequest
 
-__all__ = ["RELAY_ENDPOINTS", "RelayEndpoint", "WriteAnswer"]
+__all__ = ["RELAY_ENDPOINTS", "CompleteAnswer", "RelayEndpoint", "WriteAnswer"]
 
 WriteAnswer = Callable[[Sequence[Prompt], Sequence[GenerateResponse], int], ChatCompletion | TextCompletion]
 """Writes complete generations as an answer: `(prompts, responses, created)`, one response for each prompt."""
+
+
+class CompleteAnswer(NamedTuple):
+    """What a request that does not stream is answered with."""
+
+    decoder: OutputDecoder
+    """Decodes the outputs."""
+    write: WriteAnswer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +57,8 @@ class RelayEndpoint:
         relay_request: The model of a request to the relay's own route.
         example: A client's request, for the documentation.
         many_prompts: Whether a client's request may have several prompts.
-        complete: Checks a client's request that does not stream, and returns what writes the answer:
+        parses: Whether outputs are parsed. If the model has parsers, the client's request is required then.
+        complete: Checks a client's request that does not stream, and returns what answers it:
             `(requested, path, client)`, with the path of the client's request in the body, for errors.
         stream: Checks a client's request that streams, and returns what derenders it. Takes the same.
     """
@@ -58,13 +68,15 @@ class RelayEndpoint:
     relay_request: type[RelayRequest]
     example: Mapping[str, object]
     many_prompts: bool
-    complete: Callable[[RequestedModel, str, Any], WriteAnswer]
+    parses: bool
+    complete: Callable[[RequestedModel, str, Any], CompleteAnswer]
     stream: Callable[[RequestedModel, str, Any], Generation[Any, Any]]
 
 
-def _complete_chat(requested: RequestedModel, path: str, client: ClientChatRequest | None) -> WriteAnswer:
+def _complete_chat(requested: RequestedModel, path: str, client: ClientChatRequest | None) -> CompleteAnswer:
     model, name = requested
     options = read_chat_options(path, client, model.parsers, whole_calls=True)
+    parser = options.messages.parser
 
     def write(prompts: Sequence[Prompt], responses: Sequence[GenerateResponse], created: int) -> ChatCompletion:
         ((prompt,), (response,)) = prompts, responses
@@ -78,7 +90,8 @@ def _complete_chat(requested: RequestedModel, path: str, client: ClientChatReque
             stops_reported=False,
         )
 
-    return write
+    decoder = output_decoder(model.vocabulary, options.client, parser, stops_reported=False)
+    return CompleteAnswer(decoder, write)
 
 
 def _stream_chat(requested: RequestedModel, path: str, client: ClientChatRequest) -> Generation[Any, Any]:
@@ -86,10 +99,9 @@ def _stream_chat(requested: RequestedModel, path: str, client: ClientChatRequest
 
 
 def _complete_completion(
-    requested: RequestedModel, path: str, client: ClientCompletionRequest | None
-) -> WriteAnswer:
+    requested: RequestedModel, path: str, client: ClientCompletionRequest
+) -> CompleteAnswer:
     model, name = requested
-    client = client or ClientCompletionRequest()
     check_client_request(path, client)
     _check_client(path, client, model.limits)
 
@@ -104,7 +116,7 @@ def _complete_completion(
             stops_reported=False,
         )
 
-    return write
+    return CompleteAnswer(output_decoder(model.vocabulary, client, None, stops_reported=False), write)
 
 
 def _stream_completion(
@@ -127,6 +139,7 @@ RELAY_ENDPOINTS: Final = (
         relay_request=ChatRelayRequest,
         example={"messages": [{"role": "user", "content": "Say hello"}]},
         many_prompts=False,
+        parses=True,
         complete=_complete_chat,
         stream=_stream_chat,
     ),
@@ -136,6 +149,7 @@ RELAY_ENDPOINTS: Final = (
         relay_request=CompletionRelayRequest,
         example={"prompt": "Once upon a time"},
         many_prompts=True,
+        parses=False,
         complete=_complete_completion,
         stream=_stream_completion,
     ),

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 import orjson
 
 from derender.answers.choices import Prompt
 from derender.errors import BadGateway, BadRequest
-from derender.protocol.limits import check_count, check_prompt_token_ids
+from derender.protocol.limits import MAX_STOP_STRING, check_count, check_prompt_token_ids
 
-from .requests import GenerateRequest
+from .requests import GenerateRequest, SamplingParams
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from derender.protocol.limits import Limits
 
     from .requests import ClientRequest
 
-__all__ = ["PreparedRequest", "prepare_request", "read_generate_requests"]
+__all__ = ["PreparedRequest", "add_stop_strings", "prepare_request", "read_generate_requests"]
 
 DELTA: Final = 1
 """`output_kind`: each event contains the new tokens."""
 FINAL_ONLY: Final = 2
 """`output_kind`: one response contains all tokens."""
+
+
+ClientT = TypeVar("ClientT", bound="ClientRequest")
 
 
 class PreparedRequest(NamedTuple):
@@ -36,6 +39,8 @@ class PreparedRequest(NamedTuple):
     """The prompt."""
     n: int
     """How many choices to generate."""
+    streamed: bool
+    """Whether the generate server streams."""
     body: bytes
 
     @property
@@ -44,22 +49,44 @@ class PreparedRequest(NamedTuple):
         return Prompt(self.token_ids, len(self.token_ids))
 
 
+def add_stop_strings(client: ClientT, request: GenerateRequest) -> ClientT:
+    """Add the stop strings of a generate request, and what says how they count, to a client's request."""
+    params = request.sampling_params or SamplingParams()
+    given: dict[str, object] = {
+        "include_stop_str_in_output": params.include_stop_str_in_output,
+        "min_tokens": params.min_tokens,
+        "stop": [*client.stop, *(string for string in params.stop or () if string not in client.stop)],
+    }
+    return client.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
 def prepare_request(request: GenerateRequest, client: ClientRequest, limits: Limits) -> PreparedRequest:
     """Check a generate request and write it as the generate server gets it.
 
     Args:
         request: The generate request.
-        client: The client's request, which says whether to stream.
+        client: The client's request, which says whether to stream and has the stop strings that the relay
+            looks for.
         limits: The limits of the model.
 
     Raises:
         BadRequest: The prompt or the number of choices is out of bounds, or the request can't be written again.
     """
     check_prompt_token_ids("generate_request.token_ids", request.token_ids, limits)
-    n = _choice_count(request, client)
+    params = (request.sampling_params or SamplingParams()).sent
+    n = _choice_count(params.get("n"), client)
     check_count("generate_request.sampling_params.n", n, limits)
+    streamed = client.stream or _may_end_early(client, params)
     request_id = request.request_id or uuid4().hex
-    return PreparedRequest(request_id, request.token_ids, n, _body(request, request_id, client))
+    content = {
+        **{name: value for name, value in (request.model_extra or {}).items() if name != "output_mode"},
+        "token_ids": request.token_ids,
+        "request_id": request_id,
+        "sampling_params": _sampling_params(params, client, streamed=streamed),
+        "stream": streamed,
+        "stream_options": _stream_options(request, client) if streamed else None,
+    }
+    return PreparedRequest(request_id, request.token_ids, n, streamed, _dump(content))
 
 
 def read_generate_requests(content: bytes) -> list[GenerateRequest]:
@@ -81,8 +108,7 @@ def read_generate_requests(content: bytes) -> list[GenerateRequest]:
     return requests
 
 
-def _choice_count(request: GenerateRequest, client: ClientRequest) -> int:
-    number = (request.sampling_params or {}).get("n")
+def _choice_count(number: object, client: ClientRequest) -> int:
     if number is None:
         return client.n
     if type(number) is not int or number < 1:
@@ -93,25 +119,40 @@ def _choice_count(request: GenerateRequest, client: ClientRequest) -> int:
     return number
 
 
-def _body(request: GenerateRequest, request_id: str, client: ClientRequest) -> bytes:
-    sampling_params, stream_options = dict(request.sampling_params or {}), None
-    if client.stream:
-        sampling_params["output_kind"] = DELTA
-        stream_options = {
-            **(request.stream_options or {}),
-            "include_usage": True,
-            "continuous_usage_stats": client.continuous_usage,
-        }
-    elif sampling_params.get("output_kind") not in (None, FINAL_ONLY):
-        sampling_params["output_kind"] = FINAL_ONLY
-    content = {
-        **(request.model_extra or {}),
-        "token_ids": request.token_ids,
-        "request_id": request_id,
-        "sampling_params": sampling_params,
-        "stream": client.stream,
-        "stream_options": stream_options,
+def _may_end_early(client: ClientRequest, params: Mapping[str, Any]) -> bool:
+    """Return whether a stop string may end the generation of a complete answer: if it comes as a stream.
+
+    Streams have no logprobs of the prompt, and can't wait for a long stop string. Such a generation goes on to
+    its end, and the answer is cut.
+    """
+    return (
+        bool(client.stop)
+        and max(map(len, client.stop)) <= MAX_STOP_STRING
+        and params.get("prompt_logprobs") is None
+    )
+
+
+def _sampling_params(params: Mapping[str, Any], client: ClientRequest, *, streamed: bool) -> dict[str, Any]:
+    """Return the sampling parameters without the stop strings that the relay looks for."""
+    sent = {name: value for name, value in params.items() if name != "stop"}
+    if stop := [string for string in params.get("stop") or () if string not in client.stop]:
+        sent["stop"] = stop
+    if streamed:
+        sent["output_kind"] = DELTA
+    elif sent.get("output_kind") not in (None, FINAL_ONLY):
+        sent["output_kind"] = FINAL_ONLY
+    return sent
+
+
+def _stream_options(request: GenerateRequest, client: ClientRequest) -> dict[str, Any]:
+    return {
+        **(request.stream_options or {}),
+        "include_usage": True,
+        "continuous_usage_stats": client.stream and client.continuous_usage,
     }
+
+
+def _dump(content: object) -> bytes:
     try:
         return orjson.dumps(content)
     except TypeError:

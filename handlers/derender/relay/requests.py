@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, NonNegativeInt, StringConstraints
 
 from derender.protocol.base import WireModel
-from derender.protocol.client import ChatRequest, CompletionRequest
+from derender.protocol.client import ChatRequest, CompletionRequest, StopStrings
+from derender.protocol.client import ClientRequest as DerenderedRequest
 from derender.protocol.generate import MAX_REQUEST_ID
 
 __all__ = [
@@ -30,8 +31,8 @@ class StreamOptions(WireModel):
     continuous_usage_stats: bool | None = Field(default=None, description="Add usage to every chunk.")
 
 
-class ClientRequest(WireModel):
-    """The fields of a client's request that only the relay reads."""
+class ClientRequest(DerenderedRequest):
+    """A client's request, with the fields that only the relay reads."""
 
     model: str | None = Field(default=None, description="Name of the model; the default one if not given.")
     stream: bool = Field(default=False, description="Stream the answer while it is generated.")
@@ -53,6 +54,28 @@ class ClientCompletionRequest(ClientRequest, CompletionRequest):
     """A `/v1/completions` request."""
 
 
+class SamplingParams(WireModel):
+    """Sampling parameters. The relay passes on unknown ones as they came."""
+
+    model_config = ConfigDict(extra="allow")
+
+    stop: StopStrings | None = Field(
+        default=None, description="A stop string, or a list of them. The relay looks for them itself."
+    )
+    include_stop_str_in_output: bool | None = Field(
+        default=None, description="Keep the stop string in the text."
+    )
+    min_tokens: NonNegativeInt | None = Field(
+        default=None, description="A stop string counts only if it ends after this many tokens."
+    )
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """The parameters that were sent."""
+        known = SamplingParams.model_fields.keys() & self.model_fields_set
+        return {**(self.model_extra or {}), **{name: getattr(self, name) for name in known}}
+
+
 class GenerateRequest(WireModel):
     """A request to a generate server. The relay passes on unknown fields as they came."""
 
@@ -62,7 +85,7 @@ class GenerateRequest(WireModel):
         default=None, description="Becomes the `id` of the answer; random if not given."
     )
     token_ids: list[NonNegativeInt] = Field(description="Token ids of the prompt.")
-    sampling_params: dict[str, Any] | None = Field(default=None, description="Sampling parameters.")
+    sampling_params: SamplingParams | None = Field(default=None, description="Sampling parameters.")
     stream_options: dict[str, Any] | None = Field(
         default=None, description="Options of the generate server's stream."
     )

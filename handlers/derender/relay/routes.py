@@ -22,7 +22,12 @@ from derender.telemetry.observation import AnswerFacts
 from derender.telemetry.tally import Tally
 
 from .complete import generate
-from .generate_requests import PreparedRequest, prepare_request, read_generate_requests
+from .generate_requests import (
+    PreparedRequest,
+    add_stop_strings,
+    prepare_request,
+    read_generate_requests,
+)
 from .responses import EventStreamResponse
 from .streamed import StreamedAnswer
 from .tasks import run_while_connected
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
     from derender.models.model import Models, RequestedModel
     from derender.streaming import Generation
 
-    from .endpoints import RelayEndpoint, WriteAnswer
+    from .endpoints import CompleteAnswer, RelayEndpoint
     from .requests import ClientRequest
     from .settings import RelaySettings, Upstream
     from .upstream.client import UpstreamClient
@@ -74,10 +79,11 @@ class Routes:
     async def relay(self, request: Request) -> Response:
         """Send a generate request to a generate server, and derender what it generates."""
         body = read(self.endpoint.relay_request, await read_body(request, self.max_body_bytes))
-        client = body.client or self.endpoint.client_request()
-        exchange = self._exchange(request, client, model=body.model, upstream=body.upstream)
-        respond = self._responder(exchange, self.endpoint.openai.client_field, body.client)
-        prepared = prepare_request(body.generate_request, client, exchange.requested.model.limits)
+        given = add_stop_strings(body.client or self.endpoint.client_request(), body.generate_request)
+        exchange = self._exchange(request, given, model=body.model, upstream=body.upstream)
+        missing = body.client is None and self.endpoint.parses and exchange.requested.model.parsers is not None
+        respond = self._responder(exchange, self.endpoint.openai.client_field, None if missing else given)
+        prepared = prepare_request(body.generate_request, given, exchange.requested.model.limits)
 
         async def prepare() -> Sequence[PreparedRequest]:
             return [prepared]
@@ -160,22 +166,33 @@ class Routes:
         note(scope, answer.facts)
         return EventStreamResponse(answer, self.settings.keep_alive)
 
-    async def _complete(self, exchange: _Exchange, write: WriteAnswer, prepare: PrepareRequests) -> Response:
+    async def _complete(
+        self, exchange: _Exchange, complete: CompleteAnswer, prepare: PrepareRequests
+    ) -> Response:
         response = await run_while_connected(
-            exchange.request.receive, partial(self._generate, exchange, write, prepare)
+            exchange.request.receive, partial(self._generate, exchange, complete, prepare)
         )
         return response or Response(status_code=HTTPStatus.BAD_REQUEST)  # the client has disconnected
 
-    async def _generate(self, exchange: _Exchange, write: WriteAnswer, prepare: PrepareRequests) -> Response:
+    async def _generate(
+        self, exchange: _Exchange, complete: CompleteAnswer, prepare: PrepareRequests
+    ) -> Response:
         scope, (model, name) = exchange.request.scope, exchange.requested
         note(scope, lambda: AnswerFacts(model=name))
         requests = await prepare()
         prompts = [request.prompt for request in requests]
         tally = Tally(prompt_tokens=sum(len(request.token_ids) for request in requests))
         note(scope, lambda: AnswerFacts(model=name, tally=tally))
-        responses = await generate(exchange.upstream_client, exchange.upstream, requests, self.max_body_bytes)
+        responses = await generate(
+            exchange.upstream_client,
+            exchange.upstream,
+            requests,
+            model.limits,
+            complete.decoder,
+            self.max_body_bytes,
+        )
         try:
-            answer = write(prompts, responses, exchange.created)
+            answer = complete.write(prompts, responses, exchange.created)
         except DerenderError as error:
             raise BadGateway(
                 "the generate server's response can't be derendered", quoting=error.message

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
-
-from anyio import current_time, move_on_after
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from derender.answers.usage import add_usages
-from derender.errors import DerenderError, UpstreamLost
 from derender.http.sse import DONE, encode_event
 from derender.protocol.openai.chat import ChatCompletionChunk
 from derender.protocol.openai.completions import TextCompletionChunk
@@ -20,16 +15,16 @@ from derender.telemetry.observation import AnswerFacts
 from derender.telemetry.request_ids import harmless_or_none
 from derender.telemetry.tally import Tally
 
+from .generate_streams import read_stream
 from .generation import RelayedGeneration
 from .tasks import run_all
 from .upstream.errors import log_faults
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-
-    from anyio import CancelScope
+    from collections.abc import Awaitable, Callable, Sequence
 
     from derender.protocol.client import ClientRequest as DerenderedRequest
+    from derender.protocol.generate import GenerateChunk
     from derender.protocol.openai.usage import Usage
     from derender.streaming.generation import Generation
 
@@ -40,10 +35,6 @@ if TYPE_CHECKING:
     from .upstream.client import UpstreamClient
 
 __all__ = ["StreamedAnswer"]
-
-GRACE_SECONDS: Final = 1.0
-"""How long to wait for usage and the end of the stream after all choices have finished."""
-_DONE: Final = b"[DONE]"
 
 ChunkT = TypeVar("ChunkT", ChatCompletionChunk, TextCompletionChunk)
 
@@ -118,7 +109,7 @@ class StreamedAnswer(Generic[ChunkT]):
         for request in requests:
             generation = RelayedGeneration(
                 replace(self.generation, n=request.n, prompt_tokens=len(request.token_ids)),
-                request.token_ids,
+                request,
                 request_id=requests[0].request_id,
                 created=self.created,
                 first_choice=first_choice,
@@ -131,40 +122,14 @@ class StreamedAnswer(Generic[ChunkT]):
         return generations
 
     async def _relay(self, request: PreparedRequest, generation: RelayedGeneration[ChunkT], emit: Emit) -> None:
-        with log_faults(self.upstream.name):
-            with move_on_after(math.inf) as grace:
-                async with aclosing(self.upstream_client.stream(self.upstream, request.body)) as events:
-                    await self._follow(generation, events, emit, grace)
-            if not generation.ended:
-                raise UpstreamLost("the generate server ended its stream before all choices had finished")
-        if chunks := generation.stop():
-            await emit(b"".join(map(encode_event, chunks)))
+        async def receive(chunk: GenerateChunk) -> None:
+            answer = generation.receive(chunk)
+            if answer is not None:
+                await emit(encode_event(answer))
 
-    async def _follow(
-        self,
-        generation: RelayedGeneration[ChunkT],
-        events: AsyncIterator[bytes],
-        emit: Emit,
-        grace: CancelScope,
-    ) -> None:
-        """Relay events until the stream ends, or all choices have ended and nothing more matters."""
-        try:
-            async for data in events:
-                if data == _DONE:
-                    if generation.ended:
-                        continue  # read the body to its end, so that the connection can be reused
-                    return
-                chunk = generation.receive(data)
-                if chunk is not None:
-                    await emit(encode_event(chunk))
-                if generation.finished:
-                    grace.deadline = current_time() + GRACE_SECONDS
-                elif generation.ended:
-                    return  # the client sees nothing of what would follow the stop strings
-        except DerenderError:
-            # Once all choices have ended, the answer is complete.
-            if not generation.ended:
-                raise
+        with log_faults(self.upstream.name):
+            events = self.upstream_client.stream(self.upstream, request.body)
+            await read_stream(events, generation.reader, receive)
 
     def _usage(self) -> Usage:
         return add_usages([generation.usage() for generation in self._generations])

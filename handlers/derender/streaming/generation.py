@@ -93,7 +93,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             prompt_token_ids: The prompt or a suffix of it, if known.
             created: Unix time in seconds.
         """
-        beginning = ChoiceState(self._decoder.start(prompt_token_ids), self.messages.start(prompt_token_ids))
+        beginning = ChoiceState(self.decoder.start(prompt_token_ids), self.messages.start(prompt_token_ids))
         return GenerationState(request_id, created, beginning)
 
     def derender(self, state: GenerationState, checked: CheckedChunk) -> tuple[ChunkT, GenerationState]:
@@ -142,7 +142,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
         earlier = state.choices.get(choice.index)
         before = earlier or state.beginning
         token_ids = choice.token_ids or []
-        decoded, output = self._decoder.decode_delta(
+        decoded, output = self.decoder.decode_delta(
             before.output, token_ids, choice.finish_reason, choice.stop_reason
         )
         message, parsing = self.messages.parse(
@@ -179,7 +179,8 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
         return self._write_choice(delta, next_state)
 
     @cached_property
-    def _decoder(self) -> OutputDecoder:
+    def decoder(self) -> OutputDecoder:
+        """Decodes the outputs."""
         return output_decoder(self.model.vocabulary, self.client, self.parser, stops_reported=False)
 
     @abstractmethod

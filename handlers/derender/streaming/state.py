@@ -35,11 +35,6 @@ class ChoiceState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     finished: bool = False
     """Whether the generate server has sent the finish reason."""
 
-    @property
-    def ended(self) -> bool:
-        """Whether nothing more of the choice is shown: it has finished, or a stop string was found."""
-        return self.finished or self.output.stop_string is not None
-
 
 class GenerationState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The state of a generation."""
@@ -57,7 +52,3 @@ class GenerationState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     def has_finished(self, n: int) -> bool:
         """Return whether all choices, at least `n`, have finished."""
         return len(self.choices) >= n and all(choice.finished for choice in self.choices.values())
-
-    def has_ended(self, n: int) -> bool:
-        """Return whether all choices, at least `n`, have finished or were stopped by a stop string."""
-        return len(self.choices) >= n and all(choice.ended for choice in self.choices.values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -12,13 +11,12 @@ from tests.support.qwen3 import END, PROMPT, qwen3
 from tests.support.relay_client import CHAT, COMPLETIONS, RELAY, events_of, finishes, text_of
 from tests.support.relay_requests import relay_chat, relay_completion
 from tests.support.streams import added_up, whole
-from tests.support.upstream_server import answer, hang, stream
+from tests.support.upstream_server import answer, stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.support.relay_in_process import InProcessRelay, UpstreamTransport
-    from tests.support.upstream_server import Reply
 
 HELLO: Final = "Hello, wörld! 😀"
 TOOLS: Final = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
@@ -202,90 +200,6 @@ def test_details_of_usage_are_passed_on(plain_relay: InProcessRelay, upstream: U
     *_, last = plain_relay.stream(CHAT + RELAY, relay_chat(stream_options={"include_usage": True}))
     assert last["usage"]["prompt_tokens_details"] == {"cached_tokens": 8}
     assert last["metrics"] == {"seconds": 1}
-
-
-# --- stop strings ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("include", [False, True])
-@pytest.mark.parametrize("size", [1, 2, 50])
-def test_a_stop_string_ends_the_generation(
-    plain_relay: InProcessRelay, upstream: UpstreamTransport, size: int, *, include: bool
-) -> None:
-    ids = qwen3().encode("one two STOP three four")
-    sent = next(count for count in range(0, len(ids) + size, size) if "STOP" in _decode(ids[:count]))
-    upstream.replies(_and_hang(stream(chunks_of(ids[:sent], size=size, finish_reason=None), done=False)))
-    body = relay_chat(
-        stop=["STOP", "four"], include_stop_str_in_output=include, stream_options={"include_usage": True}
-    )
-    *events, last = plain_relay.stream(CHAT + RELAY, body)
-    assert upstream.requests[0].cancelled.is_set()
-    assert text_of(events) == ("one two STOP" if include else "one two ")
-    assert finishes(events) == {0: ["stop"]}
-    assert events[-1]["choices"][0]["stop_reason"] == "STOP"
-    assert last["usage"]["completion_tokens"] == min(sent, len(ids))
-    assert last["usage"]["prompt_tokens"] == len(PROMPT)
-
-
-@pytest.mark.parametrize(
-    "finish",
-    [{"finish_reason": "length"}, {"finish_reason": "abort"}, {"finish_reason": "stop", "stop_reason": 5}],
-)
-@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
-def test_a_stop_string_ends_a_complete_answer_whatever_ended_the_generation(
-    plain_relay: InProcessRelay, upstream: UpstreamTransport, path: str, finish: dict[str, Any]
-) -> None:
-    """An engine without a tokenizer does not see stop strings."""
-    generated = response_of(qwen3().encode("one STOP two"))
-    generated["choices"][0] |= finish
-    upstream.replies(answer(generated))
-    make = relay_chat if path == CHAT else relay_completion
-    response = plain_relay.post(path + RELAY, make(stream=False, stop=["STOP"])).json()
-    (choice,) = whole(response).values()
-    assert (choice.content, choice.finish_reason, choice.stop_reason) == ("one ", "stop", "STOP")
-
-
-def test_a_generation_goes_on_until_all_choices_have_ended(
-    plain_relay: InProcessRelay, upstream: UpstreamTransport
-) -> None:
-    stopped = chunks_of(qwen3().encode("a b STOP"), finish_reason=None)
-    more = chunks_of(qwen3().encode(" c d e"), finish_reason=None)
-    other = chunks_of(qwen3().encode("one two"), index=1, finish_reason="length")
-    upstream.replies(_and_hang(stream([*stopped, *more, *other], done=False)))
-    events = plain_relay.stream(CHAT + RELAY, relay_chat(n=2, stop="STOP"))
-    assert upstream.requests[0].cancelled.is_set()
-    assert (text_of(events, 0), text_of(events, 1)) == ("a b ", "one two")
-    assert finishes(events) == {0: ["stop"], 1: ["length"]}
-    # Tokens after the stop string don't become chunks, not even empty ones.
-    assert sum(event["choices"][0]["index"] == 0 for event in events) == len(stopped) + 1
-
-
-def test_a_stop_string_after_tool_calls_leaves_the_calls(
-    relay: InProcessRelay, upstream: UpstreamTransport
-) -> None:
-    ids = qwen3().encode(CALL + "STOP and more")
-    upstream.replies(stream(chunks_of(ids, finish_reason=None), done=False))
-    (choice,) = added_up(relay.stream(CHAT + RELAY, relay_chat(stop="STOP", tools=TOOLS))).values()
-    assert [name for _, name, _ in choice.calls] == ["get_weather", "get_weather"]
-    assert choice.finish_reason == "tool_calls"
-
-
-def test_the_beginning_of_a_stop_string_is_text_if_the_generation_ends(
-    plain_relay: InProcessRelay, upstream: UpstreamTransport
-) -> None:
-    upstream.replies(stream(chunks_of(qwen3().encode("one STO"), finish_reason="length")))
-    events = plain_relay.stream(CHAT + RELAY, relay_chat(stop="STOP"))
-    assert text_of(events) == "one STO"
-    assert finishes(events) == {0: ["length"]}
-
-
-def _decode(ids: Sequence[int]) -> str:
-    pieces = {token_id: piece for piece, token_id in qwen3().ids.items()}
-    return b"".join(pieces[token_id] for token_id in ids).decode(errors="replace")
-
-
-def _and_hang(reply: Reply) -> Reply:
-    return replace(reply, parts=[*reply.parts, hang])
 
 
 # --- a stream and a complete answer ---------------------------------------------------------------------------

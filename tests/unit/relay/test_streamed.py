@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from derender.relay import streamed
+from derender.relay import generate_streams
 from derender.relay.generation import RelayedGeneration
 from tests.support.generate_protocol import chunks_of, generate_request
 from tests.support.qwen3 import END, qwen3
@@ -188,7 +188,7 @@ def test_nothing_is_a_fault_after_all_choices_have_finished(
 def test_the_relay_does_not_wait_long_for_usage(
     plain_relay: InProcessRelay, upstream: UpstreamTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streamed, "GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(generate_streams, "GRACE_SECONDS", 0.01)
     upstream.replies(Reply([*map(sse, chunks_of([9707, END])), pause(60)]))
     *_, last = plain_relay.stream(CHAT + RELAY, relay_chat(stream_options={"include_usage": True}))
     assert last["usage"]["completion_tokens"] == 2

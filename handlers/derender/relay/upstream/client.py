@@ -115,12 +115,15 @@ class UpstreamClient:
         timeout = self._settings.generation_timeout
         return await self._read(_Call("the generate server", upstream, GENERATE, body, timeout), limit)
 
-    async def stream(self, upstream: Upstream, body: bytes) -> AsyncGenerator[bytes, None]:
+    async def stream(
+        self, upstream: Upstream, body: bytes, *, limit: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the data of each event of a generate server's stream. Close the generator after use.
 
         Args:
             upstream: The generate server.
             body: The generate request.
+            limit: Maximum bytes of the response; None for any number.
 
         Raises:
             DerenderError: As `render` does, or when an event is too large.
@@ -128,7 +131,11 @@ class UpstreamClient:
         call = _Call("the generate server", upstream, GENERATE, body, self._settings.timeout)
         decoder = EventDecoder(self._settings.max_event_bytes)
         async with self._post(call, EVENT_STREAM) as response:
+            received = 0
             async for content in response.aiter_bytes():
+                received += len(content)
+                if limit is not None and received > limit:
+                    raise _too_large(call, limit)
                 for data in decoder.decode(content):
                     yield data
 
@@ -136,10 +143,7 @@ class UpstreamClient:
         async with self._post(call, "application/json") as response:
             content = await _content(response, limit)
             if content is None:
-                raise BadGateway(
-                    f"the response of {call.service} is larger than {limit} bytes; generate less, or raise "
-                    "DERENDER_MAX_BODY_BYTES"
-                )
+                raise _too_large(call, limit)
             return content
 
     @asynccontextmanager
@@ -177,6 +181,13 @@ class UpstreamClient:
             raise BadGateway(f"the response of {service} does not match its Content-Encoding") from None
         except httpx.RequestError:
             raise UpstreamLost(f"the connection to {service} was lost") from None
+
+
+def _too_large(call: _Call, limit: int) -> BadGateway:
+    return BadGateway(
+        f"the response of {call.service} is larger than {limit} bytes; generate less, or raise "
+        "DERENDER_MAX_BODY_BYTES"
+    )
 
 
 async def _error(call: _Call, response: httpx.Response) -> Exception:
