@@ -25,6 +25,10 @@ MAX_MESSAGE: Final = 1000
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+", re.IGNORECASE)
 _PATH: Final = re.compile(r"(?<![\w.<])(?:~|[A-Za-z]:)?[/\\](?:[\w.@+-]+[/\\])+[\w.@+-]*")
 """A file path of at least two parts; a single part could be anything."""
+_NO_TOKENIZER: Final = re.compile(r"requires? a tokenizer|--tokens-only|skip_tokenizer_init")
+NEEDS_TOKENIZER: Final = (
+    "; this needs a generate server with a tokenizer: start vLLM with --enable-scale-out, not --tokens-only"
+)
 _STACK_TRACE: Final = re.compile(r"Traceback \(|\bFile .*\bline \d")
 _PARAM: Final = re.compile(r"[\w.\[\]-]{1,200}")
 """The path of a field. Anything else may be a value."""
@@ -67,6 +71,8 @@ def refusal(
         message = "the upstream refused the request and gave no reason"
     else:
         message = _PATH.sub("(path)", _URL.sub("(URL)", message))[:MAX_MESSAGE]
+        if _NO_TOKENIZER.search(message):
+            message = message.rstrip(".") + NEEDS_TOKENIZER
     if retry_after is not None and not _RETRY_AFTER.fullmatch(retry_after):
         retry_after = None
     kind = UpstreamBusy if status in _BUSY else UpstreamRefusal

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from derender.relay.upstream.errors import MAX_MESSAGE, refusal_of_body
-from tests.support.generate_protocol import response_of
+from derender.relay.upstream.errors import MAX_MESSAGE, NEEDS_TOKENIZER, refusal_of_body
+from tests.support.generate_protocol import generate_request, response_of
+from tests.support.refusals import NO_OUTPUT_MODE, NO_STOP_STRINGS, NO_STRUCTURED_OUTPUTS
 from tests.support.relay_client import CHAT, RELAY
 from tests.support.relay_faults import BAD_GATEWAY, read_error
 from tests.support.relay_requests import relay_chat
@@ -113,6 +114,26 @@ def test_the_message_of_a_refusal(content: bytes, message: str) -> None:
     refusal = refusal_of_body(400, content)
     assert refusal is not None
     assert refusal.message == message
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("rendered", [True, False])
+def test_a_refusal_of_a_server_without_a_tokenizer_says_which_server_is_needed(
+    relay: InProcessRelay, upstream: UpstreamTransport, *, rendered: bool, streamed: bool
+) -> None:
+    request = generate_request(sampling_params={"structured_outputs": {"json_object": True}})
+    upstream.replies(answer(request))
+    client = {"messages": [], "response_format": {"type": "json_object"}, "stream": streamed}
+    response = relay.post(CHAT, client) if rendered else relay.post(CHAT + RELAY, relay_chat(request, **client))
+    assert read_error(response) == BAD_REQUEST
+    assert response.json()["error"]["message"] == NO_STRUCTURED_OUTPUTS + NEEDS_TOKENIZER
+
+
+@pytest.mark.parametrize("message", [NO_STOP_STRINGS, NO_STRUCTURED_OUTPUTS, NO_OUTPUT_MODE])
+def test_refusals_that_a_tokenizer_would_prevent(message: str) -> None:
+    refusal = refusal_of_body(400, json.dumps({"error": {"message": message}}).encode())
+    assert refusal is not None
+    assert refusal.message == message.removesuffix(".") + NEEDS_TOKENIZER
 
 
 @pytest.mark.parametrize("status", [200, 401, 403, 404, 500, 502, 504])
