@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -725,11 +726,20 @@ def _gemma(pen: Pen) -> None:
     _thinks("<|channel>thought\n", "<channel|>", opens_itself=True, always=True)(pen)
     pen.some_text()
     style = pen.choose(*JSON_STYLES)
+    pen.calls = [
+        Call(call.name, {key: mapped(item, _part) for key, item in call.arguments.items()})
+        for call in pen.calls
+    ]
     for call in pen.calls:
         pen.markup(f"<|tool_call>call:{call.name}")
         pen.value(as_gemma(dict(call.arguments), style, pen.family.marked('<|"|>')))
         pen.markup("<tool_call|>")
         _more_text(pen)
+
+
+def _part(text: str) -> str:
+    """Write something between brackets and a marker, which would be read as the end of a string."""
+    return re.sub(rf"([\]}}]\s*)(?=[{chr(MARKS.start)}-{chr(MARKS.stop - 1)}])", r"\1.", text)
 
 
 def _harmony(pen: Pen) -> None:

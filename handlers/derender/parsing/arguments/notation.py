@@ -29,6 +29,7 @@ __all__ = [
     "Notation",
     "NotationResult",
     "NotationState",
+    "end_notation",
     "read_notation",
     "to_json",
     "with_quotes",
@@ -143,8 +144,8 @@ def read_notation(
         text: The text.
         start: Where to begin.
         markers: Character → marker text. In a string, markers are text.
-        ends: What follows the value, as it is in the parsed text: a marker's character or its text. It is not
-            read.
+        ends: What follows the value, as it is in the parsed text: a marker's character or its text, but no
+            quote of the notation. It is not read.
         final: Whether the output ends with the text.
     """
     if state.quote >= len(notation.quotes):
@@ -162,6 +163,20 @@ def to_json(notation: Notation, text: str) -> str | None:
     return result.json if result.state.phase == "done" and result.end == len(text) else None
 
 
+def end_notation(notation: Notation, state: NotationState, text: str) -> str | None:
+    """Read the end of a value, and add brackets that are missing. Returns its JSON, or None if it has no end.
+
+    Args:
+        notation: How the value is written.
+        state: The state after the text before.
+        text: The rest of the value's text.
+    """
+    result = read_notation(notation, state, text + _END, 0, ends=(_END,), final=True)
+    return result.json if result.state.phase == "done" and result.end == len(text) else None
+
+
+_END: Final = "\udfff"
+"""A character that stands for whatever follows a value."""
 _SPACE: Final = re.compile(rf"[{WHITESPACE}]+")
 _PLAIN: Final = re.compile(r"[^\"'\\<\x00-\x1f\ud800-\udfff]+")
 """Characters that mean themselves in a string, in all notations and in JSON."""

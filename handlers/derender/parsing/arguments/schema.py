@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from derender.parsing.characters import WHITESPACE
 
 from .literals import NUMBER, escape
-from .notation import JSON, PYTHON, to_json
+from .notation import JSON, PYTHON, START, end_notation, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -143,6 +143,8 @@ def coerce(text: str, types: frozenset[str], *, declared_json: bool = False) -> 
         json = to_json(JSON, value)
         if json is None and len(value) <= MAX_UNDECIDED:
             json = to_json(PYTHON, value)
+        if json is None and "string" not in types:
+            json = end_notation(JSON, START, value)
         if json is not None:
             return json
     if declared_json and value[:1] == '"' and (json := to_json(JSON, value)) is not None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from derender.parsing.characters import WHITESPACE, decode_markers
 
 from .literals import escape
-from .notation import JSON, START, NotationState, read_notation
+from .notation import JSON, START, NotationState, end_notation, read_notation
 from .schema import MAX_UNDECIDED, coerce
 
 if TYPE_CHECKING:
@@ -105,11 +105,16 @@ def _decide(first: str, types: frozenset[str]) -> ValueResult:
 
 
 def end_value(state: ValueState, types: frozenset[str], declared: DeclaredType | None) -> str | None:
-    """End a value. Returns the rest of its JSON, or None if it began as JSON and turned out not to be."""
+    """End a value. Returns the rest of its JSON, or None if it began as JSON and turned out not to be.
+
+    Brackets that are missing are added, if the value can't be a string.
+    """
     match state.form:
         case "string":
             return '"'
         case "json":
-            return None if state.notation.phase != "done" or state.kept.strip(WHITESPACE) else ""
+            if state.notation.phase == "done":
+                return None if state.kept.strip(WHITESPACE) else ""
+            return None if "string" in types else end_notation(JSON, state.notation, state.kept)
         case _:
             return coerce(state.kept, types, declared_json=declared == "json")

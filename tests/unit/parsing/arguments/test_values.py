@@ -102,6 +102,21 @@ def test_long_malformed_json_is_a_string_only_if_it_was_kept() -> None:
     assert value(text, OBJECT, keep=True) == json.dumps(text)
 
 
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f'{{"a": ["{LONG}", 12', f'{{"a": ["{LONG}", 12]}}'),
+        (f'{{"a": ["{LONG}"]\n', f'{{"a": ["{LONG}"]}}'),
+    ],
+)
+def test_brackets_that_long_json_lacks_are_added(text: str, expected: str, keep: bool) -> None:
+    found = value(text, OBJECT, keep=keep)
+    assert found is not None
+    assert json.loads(found) == json.loads(expected)
+    assert value(text, OBJECT | STRING, keep=keep) == (json.dumps(text) if keep else None)
+
+
 @pytest.mark.parametrize("behind", [" x", "}", "\ud800"])
 def test_text_after_long_json_is_a_fault(behind: str) -> None:
     text = f'{{"a": "{LONG}"}}'
