@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Added", "Post", "added_up", "at_once", "groups", "one_by_one", "whole", "whole_response"]
+__all__ = [
+    "Added",
+    "Post",
+    "added_up",
+    "adds_something",
+    "at_once",
+    "groups",
+    "one_by_one",
+    "whole",
+    "whole_response",
+]
 
 
 class Post(Protocol):
@@ -61,6 +71,14 @@ class Added:
     token_ids: list[int] = field(default_factory=list)
     finish_reason: str | None = None
     stop_reason: int | str | None = None
+
+
+def adds_something(choice: dict[str, Any]) -> bool:
+    """Return whether a choice of a chunk has anything for a client."""
+    said = {**choice, **choice.get("delta", {})}
+    entries = [values for values in (choice["logprobs"] or {}).values() if values]
+    fields = ("text", "role", "content", "reasoning", "tool_calls", "finish_reason", "stop_reason", "token_ids")
+    return bool(entries) or any(said.get(name) for name in (*fields, "routed_experts", "weight_versions"))
 
 
 def added_up(chunks: Iterable[dict[str, Any]]) -> dict[int, Added]:

@@ -124,13 +124,14 @@ def _respond(answered: Answer, accept: str) -> Response:
     request, _, content = answered
     if not (isinstance(request, StreamRequest) and isinstance(content, Derendered)):
         return json_response(content)
-    chunks, state, complete, _ = content
+    chunks, events, state, complete, _ = content
     if request.generate_chunks is None:
         return json_response({"chunk": chunks[0], "stream_state": state})
     if EVENT_STREAM not in accept:
         return json_response({"chunks": chunks, "stream_state": state})
-    events = [*map(encode_event, chunks), DONE if complete else encode_event(state, _STATE)]
-    return Response(b"".join(events), media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
+    end = DONE if complete else encode_event(state, _STATE)
+    encoded = b"".join((*map(encode_event, events), end))
+    return Response(encoded, media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
 
 
 def _health_operation(path: str, method: Literal["GET", "POST"], name: str) -> Operation:

@@ -11,6 +11,7 @@ from derender.protocol.generate import ChunkChoice, GenerateChunk, GenerateUsage
 from derender.protocol.openai.chat import ChatCompletionChunk
 from derender.protocol.openai.completions import TextCompletionChunk
 from derender.streaming.checks import CheckedChunk
+from derender.streaming.generation import is_empty
 from derender.telemetry.answer_facts import count_candidates, find_outcomes
 from derender.telemetry.tally import Tally
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from derender.protocol.client import ClientRequest
     from derender.protocol.openai.usage import Usage
-    from derender.streaming.generation import Generation
+    from derender.streaming.generation import Generation, Step
     from derender.telemetry.tally import Outcome
 
     from .generate_requests import PreparedRequest
@@ -94,7 +95,7 @@ class RelayedGeneration(Generic[ChunkT]):
             chunk: The chunk, as the reader returns it.
 
         Returns:
-            The chunk to send, if there is one.
+            The chunk to send, if it has something for the client.
 
         Raises:
             BadGateway: The chunk can't be derendered.
@@ -115,7 +116,9 @@ class RelayedGeneration(Generic[ChunkT]):
         is_first = choice.index not in self.state.choices
         if is_first and chunk.prompt_token_ids is None and generation.client.return_token_ids:
             chunk = chunk.model_copy(update={"prompt_token_ids": list(self._token_ids)})
-        answer = self._derender(CheckedChunk(chunk, entries))
+        answer, _, adds_nothing = self._derender(CheckedChunk(chunk, entries))
+        if adds_nothing:
+            return None
         if self._continuous_usage:
             counted = GenerateUsage(completion_tokens=self._received)
             return self._number_choices(answer, usage=answer.usage or generation.usage(counted))
@@ -131,10 +134,11 @@ class RelayedGeneration(Generic[ChunkT]):
             if choice.finished:
                 continue
             final = GenerateChunk(choices=[ChunkChoice(index=index, finish_reason="error")])
-            answer, _ = self._generation.derender(self.state, CheckedChunk(final, None))
+            answer = self._generation.derender(self.state, CheckedChunk(final, None)).chunk
             (released,) = answer.choices
             unfinished = released.model_copy(update={"finish_reason": None, "stop_reason": None})
-            answers.append(self._number_choices(answer.model_copy(update={"choices": [unfinished]})))
+            if not is_empty(unfinished):
+                answers.append(self._number_choices(answer.model_copy(update={"choices": [unfinished]})))
         return answers
 
     def usage(self) -> Usage:
@@ -153,17 +157,18 @@ class RelayedGeneration(Generic[ChunkT]):
 
     def usage_chunk(self, usage: Usage) -> ChunkT:
         """Return the last chunk of the stream, which contains the usage of the whole answer."""
-        return self._derender(CheckedChunk(self._last, None)).model_copy(update={"usage": usage})
+        return self._derender(CheckedChunk(self._last, None)).chunk.model_copy(update={"usage": usage})
 
     @property
     def _received(self) -> int:
         return sum(choice.received for choice in self.state.choices.values())
 
-    def _derender(self, checked: CheckedChunk) -> ChunkT:
-        answer, self.state = self._generation.derender(self.state, checked)
+    def _derender(self, checked: CheckedChunk) -> Step[ChunkT]:
+        step = self._generation.derender(self.state, checked)
+        self.state = step.state
         if self._markers is not None:
-            self._outcomes.update(find_outcomes(self._markers, answer, self.state.choices))
-        return answer
+            self._outcomes.update(find_outcomes(self._markers, step.chunk, self.state.choices))
+        return step
 
     def _number_choices(self, answer: ChunkT, *, usage: Usage | None = None) -> ChunkT:
         """Number choices as the answer does, and set the usage."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -26,14 +26,22 @@ if TYPE_CHECKING:
     from derender.protocol.base import WireModel
     from derender.protocol.client import ClientRequest
     from derender.protocol.generate import ChunkChoice, GenerateChunk, GenerateUsage
+    from derender.protocol.openai.chat import ChatChunkChoice
+    from derender.protocol.openai.completions import CompletionChunkChoice
     from derender.protocol.openai.usage import Usage
 
     from .checks import CheckedChunk
 
-__all__ = ["ChoiceDelta", "Generation"]
+    ClientChoice = ChatChunkChoice | CompletionChunkChoice
+
+__all__ = ["ChoiceDelta", "Generation", "Step", "is_empty"]
 
 ClientT = TypeVar("ClientT", bound="ClientRequest", covariant=True)
 ChunkT = TypeVar("ChunkT", bound="WireModel", covariant=True)
+
+
+_BESIDE_CHOICES: Final = ("prompt_token_ids", "metrics", "kv_transfer_params", "ec_transfer_params")
+"""Fields of a chunk that a client may need, besides those of its choices."""
 
 
 class ChoiceDelta(NamedTuple):
@@ -55,6 +63,23 @@ class ChoiceDelta(NamedTuple):
     """The sampled tokens before these that end inside a character."""
     is_first: bool
     """Whether the choice begins here."""
+
+
+class Step(NamedTuple, Generic[ChunkT]):
+    """A generate chunk, derendered."""
+
+    chunk: ChunkT
+    """The client's chunk."""
+    state: GenerationState
+    """The state after it."""
+    is_empty: bool
+    """Whether the chunk has nothing for a client, usage aside."""
+
+
+def is_empty(choice: ClientChoice) -> bool:
+    """Return whether a choice of a client's chunk adds nothing, logprobs aside."""
+    fields = {**vars(choice), **vars(getattr(choice, "delta", choice))}
+    return not any(value for name, value in fields.items() if name not in ("index", "delta", "logprobs"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,24 +121,23 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
         beginning = ChoiceState(self.decoder.start(prompt_token_ids), self.messages.start(prompt_token_ids))
         return GenerationState(request_id, created, beginning)
 
-    def derender(self, state: GenerationState, checked: CheckedChunk) -> tuple[ChunkT, GenerationState]:
+    def derender(self, state: GenerationState, checked: CheckedChunk) -> Step[ChunkT]:
         """Derender a generate chunk.
 
         Args:
             state: The state after the chunks before it.
             checked: The generate chunk.
-
-        Returns:
-            The client's chunk, and the state after it.
         """
-        chunk, choices = checked.chunk, []
+        chunk, choices, adds_logprobs = checked.chunk, [], False
         for choice in chunk.choices:
-            written, next_state = self._derender_choice(state, checked, choice)
+            delta, next_state = self._decode_choice(state, checked, choice)
+            written, next_state = self._write_choice(delta, next_state)
             choices.append(written)
+            adds_logprobs |= bool(written.logprobs is not None and delta.entries.ends)
             state = replace(state, choices={**state.choices, choice.index: next_state})
         if chunk.usage is not None and state.has_finished(self.n):
             state = replace(state, counted=True)
-        fields = {
+        fields: dict[str, Any] = {
             "id": state.request_id,
             "created": state.created,
             "model": self.name,
@@ -123,7 +147,9 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             "kv_transfer_params": chunk.kv_transfer_params,
             "ec_transfer_params": chunk.ec_transfer_params,
         }
-        return self._write_chunk(chunk, fields), state
+        answer = self._write_chunk(chunk, fields)
+        adds = not choices or adds_logprobs or not all(map(is_empty, choices))
+        return Step(answer, state, not (adds or any(getattr(answer, name, None) for name in _BESIDE_CHOICES)))
 
     def is_complete(self, state: GenerationState) -> bool:
         """Return whether all choices have finished and usage, if the client wants it, has come."""
@@ -136,9 +162,9 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
         prompt = counted.prompt_tokens if self.prompt_tokens is None else self.prompt_tokens
         return write_usage(prompt, counted.completion_tokens or 0, counted)
 
-    def _derender_choice(
+    def _decode_choice(
         self, state: GenerationState, checked: CheckedChunk, choice: ChunkChoice
-    ) -> tuple[WireModel, ChoiceState]:
+    ) -> tuple[ChoiceDelta, ChoiceState]:
         earlier = state.choices.get(choice.index)
         before = earlier or state.beginning
         token_ids = choice.token_ids or []
@@ -176,7 +202,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             received=before.received + len(choice.token_ids or ()),
             finished=choice.finish_reason is not None,
         )
-        return self._write_choice(delta, next_state)
+        return delta, next_state
 
     @cached_property
     def decoder(self) -> OutputDecoder:
@@ -184,7 +210,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
         return output_decoder(self.model.vocabulary, self.client, self.parser, stops_reported=False)
 
     @abstractmethod
-    def _write_choice(self, delta: ChoiceDelta, next_state: ChoiceState) -> tuple[WireModel, ChoiceState]:
+    def _write_choice(self, delta: ChoiceDelta, next_state: ChoiceState) -> tuple[ClientChoice, ChoiceState]:
         """Write what a generate chunk adds to a choice.
 
         Args:

@@ -30,6 +30,9 @@ class Derendered(NamedTuple, Generic[ChunkT]):
     """The answer to a streamed request."""
 
     chunks: Sequence[ChunkT]
+    """One for each generate chunk."""
+    events: Sequence[ChunkT]
+    """Those that have something for a client."""
     state: StreamState
     """The state to send with the next chunks."""
     complete: bool
@@ -71,8 +74,11 @@ def derender_chunks(
         prompt = resolve_prompt(request.prompt_token_ids, chunks[0])
         state = generation.begin(chunks[0].request_id or uuid4().hex, prompt, created)
     answers: list[ChunkT] = []
+    events: list[ChunkT] = []
     for each in checked:
-        answer, state = generation.derender(state, each)
+        answer, state, is_empty = generation.derender(state, each)
         answers.append(answer)
+        if not is_empty or each.chunk.usage is not None:
+            events.append(answer)
     sealed = seal_state(model.seal, generation.endpoint, generation.parser, state)
-    return Derendered(answers, sealed, generation.is_complete(state), state)
+    return Derendered(answers, events, sealed, generation.is_complete(state), state)

@@ -125,7 +125,7 @@ def find_outcomes(
 
 
 def _describe_stream(request: StreamRequest, model: ServedModel, derendered: Derendered[Any]) -> AnswerFacts:
-    chunks, state, _, generation = derendered
+    chunks, _, state, _, generation = derendered
     received = [choice for chunk in request.chunks for choice in chunk.choices]
     parsers: tuple[str, ...] = ()
     outcomes: Iterable[Outcome] = ()

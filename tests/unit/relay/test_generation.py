@@ -10,7 +10,7 @@ from tests.support.generate_protocol import chunks_of, generate_request, respons
 from tests.support.qwen3 import END, PROMPT, qwen3
 from tests.support.relay_client import CHAT, COMPLETIONS, RELAY, events_of, finishes, text_of
 from tests.support.relay_requests import relay_chat, relay_completion
-from tests.support.streams import added_up, whole
+from tests.support.streams import added_up, adds_something, whole
 from tests.support.upstream_server import answer, stream
 
 if TYPE_CHECKING:
@@ -53,6 +53,52 @@ def test_each_event_becomes_a_completion_chunk(relay: InProcessRelay, upstream: 
     assert text_of(events) == HELLO
     assert finishes(events) == {0: ["stop"]}
     assert {(event["object"], event["model"]) for event in events} == {("text_completion", "m")}
+
+
+HELD: Final = "<think>\n\n</think>\n\n" + CALL.partition("\n\n")[2]
+"""Its markup, and the names of its calls, add nothing until more has come."""
+
+
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
+@pytest.mark.parametrize("continuous", [False, True])
+def test_chunks_that_add_nothing_are_not_sent(
+    relay: InProcessRelay, upstream: UpstreamTransport, path: str, *, continuous: bool
+) -> None:
+    ids = [*qwen3().encode("Hi 🎉 STOP?" if path == COMPLETIONS else HELD), END]
+    upstream.replies(stream(chunks_of(ids)))
+    options = {"include_usage": True, "continuous_usage_stats": continuous}
+    make = relay_chat if path == CHAT else relay_completion
+    *events, last = relay.stream(path + RELAY, make(tools=TOOLS, stop="STOP.", stream_options=options))
+    assert 0 < len(events) < len(ids)
+    assert all(adds_something(event["choices"][0]) for event in events)
+    assert all((event["usage"] is not None) == continuous for event in events)
+    assert last["usage"]["completion_tokens"] == len(ids)
+
+
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
+@pytest.mark.parametrize("field", ["logprobs", "token_ids", "routed_experts", "weight_versions"])
+def test_a_chunk_without_text_may_add_something(
+    relay: InProcessRelay, upstream: UpstreamTransport, path: str, field: str
+) -> None:
+    chunks = chunks_of(qwen3().encode("Hi 🎉" if path == COMPLETIONS else HELD))
+    for chunk in chunks:
+        (choice,) = chunk["choices"]
+        entry = {"token_id": choice["token_ids"][0], "logprob": -0.5, "rank": 1}
+        choice |= {"logprobs": {"content": [entry]}} if field == "logprobs" else {field: choice["token_ids"]}
+    upstream.replies(stream(chunks))
+    make = relay_chat if path == CHAT else relay_completion
+    events = relay.stream(path + RELAY, make(return_token_ids=field == "token_ids"))
+    assert [bool(event["choices"][0][field]) for event in events] == [True] * len(chunks)
+
+
+def test_metrics_are_sent_without_text(plain_relay: InProcessRelay, upstream: UpstreamTransport) -> None:
+    first, *others = chunks_of(qwen3().encode(" 🎉"))
+    upstream.replies(stream([{**first, "metrics": {"seconds": 1}}, *others]))
+    events = plain_relay.stream(COMPLETIONS + RELAY, relay_completion())
+    assert [(event["choices"][0]["text"], event["metrics"]) for event in events] == [
+        ("", {"seconds": 1}),
+        (" 🎉", None),
+    ]
 
 
 def test_the_prompt_says_whether_reasoning_is_open(relay: InProcessRelay, upstream: UpstreamTransport) -> None:

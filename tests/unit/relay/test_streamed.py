@@ -133,6 +133,16 @@ def test_a_later_fault_ends_the_stream_with_the_text_held_back_and_an_error(
     assert not any(secret in response.text for secret in SECRETS)
 
 
+def test_nothing_is_sent_for_a_choice_of_which_nothing_was_held_back(
+    plain_relay: InProcessRelay, upstream: UpstreamTransport
+) -> None:
+    begun = chunks_of(qwen3().encode("one"), finish_reason=None)
+    upstream.replies(Reply([*map(sse, begun), break_off]))
+    events = events_of(plain_relay.post(CHAT + RELAY, relay_chat()).content)
+    assert len(events) == len(begun) + 1
+    assert "error" in events[-1]
+
+
 def test_a_truncated_call_is_text(relay: InProcessRelay, upstream: UpstreamTransport) -> None:
     ids = qwen3().encode('So: <tool_call>\n{"name": "get_weather"')
     upstream.replies(Reply([*map(sse, chunks_of(ids, finish_reason=None)), break_off]))

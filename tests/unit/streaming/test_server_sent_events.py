@@ -49,6 +49,27 @@ def test_a_complete_generation_ends_with_done(client: Client, path: str) -> None
 
 
 @both
+def test_chunks_that_add_nothing_are_no_events(client: Client, path: str) -> None:
+    """As JSON there is a chunk for each generate chunk."""
+    usage = {"prompt_tokens": 1, "completion_tokens": 3}
+    sent = {
+        "generate_chunks": [
+            chunk([HELLO]),
+            chunk([0xE2]),
+            {**chunk([0x88]), "usage": usage},
+            chunk([0x9E]),
+            chunk([]),
+            chunk([], "stop"),
+        ]
+    }
+    assert len(client.post(path, {"stream": True, **sent}).json["chunks"]) == 6
+    *chunks, done = events(client, path, sent)
+    assert done == ("", "[DONE]")
+    assert len(chunks) == 4
+    assert [content["usage"] is not None for _, content in chunks] == [False, True, False, False]
+
+
+@both
 def test_an_incomplete_generation_ends_with_its_state(client: Client, path: str) -> None:
     first, (kind, state) = events(client, path, {"generate_chunks": [chunk([HELLO])]})
     assert first[0] == ""
