@@ -81,6 +81,8 @@ class Family:
     """Markers as tokens that are text in a string; None if all are."""
     bare: bool = False
     """Whether values are bare text, typed by the tool's schema."""
+    joins: str = ""
+    """What joins the texts of its messages."""
     identifiers: bool = False
     """Whether the names of arguments are identifiers."""
     names: tuple[str, ...] = ("f", "get_weather", "weather.get-now", "tool_2")
@@ -309,13 +311,13 @@ class Pen:
 
     def output(self) -> Output:
         """Return the output."""
-        plain = self.family.plain
+        plain, joins = self.family.plain, self.family.joins
         return Output(
             "".join(self.text),
             self.prompt,
             self.request,
-            plain("".join(self.reasoning)),
-            plain("".join(self.content)),
+            plain(joins.join(filter(None, self.reasoning))),
+            plain(joins.join(filter(None, self.content))),
             tuple(
                 Call(call.name, {key: mapped(item, plain) for key, item in call.arguments.items()})
                 for call in self.calls
@@ -746,7 +748,7 @@ def _harmony(pen: Pen) -> None:
     """Write messages in any order. The prompt opens the first."""
     left, first = list(pen.calls), True
     while True:
-        kinds = ("call", "call", "analysis", "commentary", "aside") if left else ("final", "analysis")
+        kinds = ("call", "call", "analysis", "commentary", "aside", "code") if left else ("final", "analysis")
         kind = pen.choose(*kinds)
         if not first:
             pen.markup("<|start|>assistant")
@@ -762,6 +764,10 @@ def _harmony(pen: Pen) -> None:
                 pen.markup("<|end|>")
             case "aside":
                 pen.markup("<|channel|>commentary to=python <|constrain|>code<|message|>print(1)<|call|>")
+            case "code":
+                pen.markup("<|channel|>analysis to=python code<|message|>")
+                pen.think()
+                pen.markup("<|call|>")
             case "call":
                 call = left.pop(0)
                 to = f"to=functions.{call.name}"
@@ -1067,6 +1073,7 @@ FAMILIES: Final = (
         "<|start|>assistant",
         _harmony,
         ("<|channel|>", "<|message|>", "<|constrain|>"),
+        joins="\n",
     ),
     Family("required", "hermes", "qwen3", "qwen3", _QWEN_PROMPT, _required, (), _THINK),
     Family("named", "qwen3_xml", "qwen3", "qwen3", _QWEN_PROMPT, _named, (), _THINK),

@@ -45,7 +45,11 @@ class Emitter:
     def emit_text(self, shows: Shows, text: str) -> None:
         """Emit text. White space that comes first waits for what follows, which may be a marker."""
         state = self.state
-        if not (state.answered if shows is Shows.CONTENT else state.reasoned):
+        if shows is Shows.CONTENT:
+            first, joins = not state.answered, state.answer_joins
+        else:
+            first, joins = not state.reasoned, state.reasoning_joins
+        if first or joins:
             text = state.leading_space + text
             waits = len(text) <= MAX_LEADING_SPACE and not text.strip(WHITESPACE)
             state.leading_space = text if waits else ""
@@ -53,12 +57,18 @@ class Emitter:
                 return
         if not text:
             return
+        if joins:
+            text = f"{self.parser.grammar.joins}{text}"
         if shows is Shows.CONTENT:
-            state.answered = True
+            state.answered, state.answer_joins = True, False
             self.events.append(Content(text))
         else:
-            state.reasoned = True
+            state.reasoned, state.reasoning_joins = True, False
             self.events.append(Reasoning(text))
+
+    def end_message(self) -> None:
+        """End a message. Text that follows is another's, and joined to the text before."""
+        self.state.answer_joins, self.state.reasoning_joins = self.state.answered, self.state.reasoned
 
     def emit_leading_space(self) -> None:
         """Emit the white space of an output that has nothing else."""

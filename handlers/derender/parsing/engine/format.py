@@ -48,7 +48,7 @@ class Act(StrEnum):
 
     NONE = ""
     NAME = "name"
-    """Captures the `name` of a call that will begin."""
+    """Captures the `name` of a call that will begin, if calls are wanted. Leads `otherwise` if not."""
     OPEN = "open"
     """A call begins. Captures its `name`, and its `id` if the model writes one."""
     BEGIN = "begin"
@@ -71,6 +71,12 @@ class Edge(Struct, frozen=True):
     """The name of the call that begins, if the pattern captures none."""
     entities: bool = False
     """Whether a captured key has XML entities for quotes and the like."""
+    offered: bool = False
+    """Whether the call that will begin must be of a tool that the client offered."""
+    otherwise: str = ""
+    """The region that follows if the call that is named will not begin."""
+    origin: str = ""
+    """The region that goes on if the calls that begin turn out to be none, if not the one it leads out of."""
 
 
 NO_CALL: Final = Edge((ahead(ANYTHING),), "content")
@@ -194,6 +200,7 @@ class Format(Struct, frozen=True):
         plain: Whether control tokens are read as the text that they are written as.
         after_prompt: The region that a prompt ends in → the region that its output begins in, if not the same.
         anchors: What begins the model's message in a prompt. Otherwise its last control token does.
+        joins: What joins the texts of two messages. Markup between two texts separates messages.
         ids: How ids of calls look.
     """
 
@@ -213,6 +220,7 @@ class Format(Struct, frozen=True):
     plain: bool = False
     after_prompt: Mapping[str, str] = {}
     anchors: tuple[Pattern | Regex, ...] = ()
+    joins: str = ""
     ids: Ids = Ids.OPENAI
 
 

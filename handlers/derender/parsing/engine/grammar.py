@@ -49,6 +49,7 @@ class Grammar:
         after_prompt: The region that a prompt ends in → the region that its output begins in, if not the same.
         anchor: Searches for what begins the model's message in a prompt.
         turn: Id of the token that begins a message and is read as part of it.
+        joins: What joins the texts of two messages.
     """
 
     regions: Mapping[str, Region]
@@ -65,6 +66,7 @@ class Grammar:
     after_prompt: Mapping[str, str]
     anchor: Scanner | RegexScanner | None
     turn: int | None
+    joins: str
 
     def encode(self, pieces: Sequence[Piece]) -> str:
         """Return the parsed text of an output's pieces."""
@@ -133,6 +135,7 @@ def compile_grammar(
         | dict(chain.from_iterable(each.after_prompt.items() for each in formats)),
         anchor=_scanner(anchors, characters) if anchors else None,
         turn=added_tokens.get(turn) if turn else None,
+        joins=next((each.joins for each in formats if each.joins), ""),
     )
 
 

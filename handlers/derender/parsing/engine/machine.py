@@ -159,9 +159,10 @@ class _Machine:
         return match.end, True
 
     def _without_last_marker(self, text: str) -> str:
-        """Return what is shown of the end of an output. A marker that nothing follows is not."""
+        """Return what is shown of the end of an output. A marker that nothing follows is not, unless the output
+        is read as it was generated, and was not cut."""
         places = [text.find(marker) for marker in self.grammar.marker_texts if marker in text]
-        if not places or self.state.calls is not None:
+        if not places or self.state.calls is not None or (self.grammar.uncut and not self.cut):
             return text
         place = min(places)
         rest = self.grammar.remove_markers(text[place:])
@@ -197,15 +198,22 @@ class _Machine:
         if text:
             state.marked, state.leading_space = True, ""
         if edge.act in _BEGINNING:
-            reasoning = isinstance(region, Text) and region.shows is Shows.REASONING
-            emitter.begin_markup(state.region if reasoning else "content")
+            origin = edge.origin or state.region
+            begins = self.grammar.regions[origin]
+            reasoning = isinstance(begins, Text) and begins.shows is Shows.REASONING
+            emitter.begin_markup(origin if reasoning else "content")
+        to = edge.to
         if edge.act is Act.NAME:
             state.next_name = captures["name"]
-        to = edge.to
+            if not self._may_call(state.next_name, offered=edge.offered):
+                to = edge.otherwise
         if (calls := state.calls) is not None:
             emitter.add_markup(calls, text)
             to = self._act(edge, calls, captures)
         self._enter(to, captures)
+
+    def _may_call(self, name: str, *, offered: bool) -> bool:
+        return self.parser.calls_wanted and (not offered or name in self.parser.tools)
 
     def _act(self, edge: Edge, calls: OpenCalls, captures: Mapping[str, str]) -> str:
         """Do what an edge does. Returns the region that follows."""
@@ -230,6 +238,8 @@ class _Machine:
     def _enter(self, name: str, captures: Mapping[str, str]) -> None:
         """Enter a region."""
         region, calls = self.grammar.regions[name], self.state.calls
+        if self.grammar.joins and isinstance(region, Markup):
+            self.emitter.end_message()
         if calls is not None:
             calls.reading = None
             match region:

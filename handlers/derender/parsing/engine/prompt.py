@@ -95,6 +95,8 @@ def _after_prompt(parser: Parser, prompt_token_ids: Sequence[int]) -> ParserStat
         leading_space="",
         answered=False,
         reasoned=False,
+        answer_joins=False,
+        reasoning_joins=False,
         marked=False,
         emitted=0,
     )

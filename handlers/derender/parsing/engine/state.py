@@ -89,11 +89,15 @@ class ParserState(Struct, omit_defaults=True, forbid_unknown_fields=True):
     held: str = ""
     """Text that may still become a marker, or has to wait otherwise."""
     leading_space: Annotated[str, Meta(max_length=MAX_LEADING_SPACE)] = ""
-    """White space before the first text of the answer, or of the reasoning."""
+    """White space before the first text of the answer, of the reasoning, or of a message that is joined."""
     answered: bool = False
     """Whether the answer has text."""
     reasoned: bool = False
     """Whether the reasoning has text."""
+    answer_joins: bool = False
+    """Whether more text of the answer is another message's."""
+    reasoning_joins: bool = False
+    """Whether more text of the reasoning is another message's."""
     marked: bool = False
     """Whether there was a marker."""
     next_name: str = ""
