@@ -33,9 +33,7 @@ def find_faults(output: Broken, events: Sequence[Event]) -> list[str]:
     """
     written, markers = _read(output)
     message = fold(events)
-    said = "".join(
-        [event.name + event.written_id if isinstance(event, CallStart) else event.text for event in events]
-    )
+    said = "".join(map(_say, events))
     faults = [f"{word} comes {count} times" for word in output.words if (count := said.count(word)) != 1]
     tags = [match.span() for match in re.finditer(output.source.tags, written)] if output.source.tags else []
     # White space after a marker of the prompt belongs to it.
@@ -64,6 +62,10 @@ def is_object(arguments: str) -> bool:
         return isinstance(json.loads(arguments, parse_constant=refuse), dict)
     except ValueError:
         return False
+
+
+def _say(event: Event) -> str:
+    return event.name + event.written_id if isinstance(event, CallStart) else getattr(event, "text", "")
 
 
 def _count_words(text: str) -> Counter[str]:

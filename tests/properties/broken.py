@@ -127,7 +127,7 @@ def altered(draw: st.DrawFn, family: Family) -> Broken:
     text = output.text
     for _ in range(draw(st.integers(0, 3))):
         text = draw(_alter(source, text))
-    for _ in range(draw(st.integers(1, 4))):
+    for _ in range(draw(st.integers(0, 4))):
         at = draw(st.integers(0, len(text)))
         text = text[:at] + draw(st.sampled_from((f" {_WORD} ", _WORD))) + text[at:]
     cut = draw(st.booleans())

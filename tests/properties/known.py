@@ -5,51 +5,124 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import Phase, given, settings
 
 from .examples import tried
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from _pytest.mark.structures import ParameterSet
+    from hypothesis.strategies import SearchStrategy
 
 __all__ = ["quickly", "with_known"]
 
+_MANY: Final = 400
 KNOWN: Final[dict[str, frozenset[str]]] = {
     "mixed": frozenset(
-        {
+        (
             "None",
             "deepseek_v3",
+            "deepseek_v31",
+            "deepseek_v32",
             "deepseek_v4",
             "deepseek_v41",
             "gemma4",
-            "hf",
-            "kimi_k3",
-            "openai",
-            "qwen3_coder",
-        }
-    ),
-    "altered": frozenset(
-        {
-            "deepseek_r1",
-            "deepseek_v3",
-            "deepseek_v31",
-            "gemma4",
+            "glm45",
             "glm47",
+            "hermes",
+            "hf",
             "kimi_k2",
             "kimi_k3",
             "llama3_json",
+            "llama4_json",
+            "llama4_pythonic",
+            "mistral",
+            "openai",
+            "pythonic",
+            "qwen3_coder",
+            "qwen3_json",
+            "qwen3_xml",
+        )
+    ),
+    "altered": frozenset(
+        (
+            "deepseek_r1",
+            "deepseek_v3",
+            "deepseek_v31",
+            "deepseek_v32",
+            "deepseek_v4",
+            "deepseek_v41",
+            "gemma4",
+            "glm, markers as text",
+            "glm45",
+            "glm47",
+            "hermes",
+            "hermes, always thinking",
+            "hermes, markers as text",
+            "kimi_k2",
+            "kimi_k3",
+            "llama3_json",
+            "llama4_json, tag as text",
+            "llama4_pythonic",
             "mistral v11",
             "mistral v13",
             "mistral v3",
+            "mistral, markers as text",
+            "named",
             "openai",
             "pythonic, thinking",
+            "qwen3_coder",
+            "qwen3_coder, markers as text",
             "qwen3_xml",
-        }
+            "required",
+        )
     ),
-    "mixed deliveries": frozenset({"llama4_json"}),
-    "altered deliveries": frozenset({"deepseek_r1", "hermes"}),
+    "mixed deliveries": frozenset(
+        (
+            "deepseek_v31",
+            "deepseek_v32",
+            "deepseek_v4",
+            "deepseek_v41",
+            "gemma4",
+            "llama3_json",
+            "llama4_json",
+            "mistral",
+            "openai",
+            "pythonic",
+        )
+    ),
+    "altered deliveries": frozenset(
+        (
+            "deepseek_r1",
+            "deepseek_v3",
+            "deepseek_v31",
+            "deepseek_v32",
+            "deepseek_v4",
+            "deepseek_v41",
+            "gemma4",
+            "glm, markers as text",
+            "glm45",
+            "glm47",
+            "hermes",
+            "hermes, always thinking",
+            "hermes, markers as text",
+            "kimi_k2",
+            "kimi_k3",
+            "llama3_json",
+            "llama4_json, tag as text",
+            "llama4_pythonic",
+            "mistral v11",
+            "mistral v13",
+            "mistral v3",
+            "mistral, markers as text",
+            "named",
+            "pythonic",
+            "pythonic, thinking",
+            "qwen3_coder, markers as text",
+            "required",
+        )
+    ),
 }
 
 
@@ -61,6 +134,21 @@ def with_known(name: str, values: Iterable[Any]) -> list[ParameterSet]:
     return [pytest.param(value, id=each, marks=marks * (each in KNOWN[name])) for value, each in names]
 
 
-def quickly(examples: int) -> settings:
-    """Try some examples, without looking for smaller ones."""
-    return settings(tried(examples), phases=[Phase.generate])
+def quickly(
+    examples: int,
+    check: Callable[[Any, Any], None],
+    name: str,
+    value: Any,
+    output: SearchStrategy[Any],
+    choice: SearchStrategy[Any],
+) -> None:
+    """Try some examples, without looking for smaller ones. Where it is known to fail, more are tried."""
+
+    @settings(
+        tried(_MANY if str(getattr(value, "name", value)) in KNOWN[name] else examples), phases=[Phase.generate]
+    )
+    @given(output, choice)
+    def run(output: Any, choice: Any) -> None:
+        check(output, choice)
+
+    run()
