@@ -15,9 +15,9 @@ from .registry import REASONING_PARSERS, TOOL_CALL_PARSERS
 from .tool_choice import AUTO, ToolChoice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from derender.vocabulary import Vocabulary
+    from derender.vocabulary import GenerationPrompt, Vocabulary
 
     from .engine.grammar import Grammar
 
@@ -40,12 +40,16 @@ class Parsers:
         reasoning: The reasoning format.
         grammar: Compiles the formats, with the bare JSON that guided decoding writes if a tool is forced.
         names: The parsers' names.
+        prompts: How prompts end, as the model's chat template writes them.
+        default_chat_template_kwargs: Arguments of the chat template that requests may override.
     """
 
     tools: Format | None
     reasoning: Format | None
     grammar: Callable[[ToolChoice], Grammar] = field(repr=False)
     names: tuple[str, ...]
+    prompts: Sequence[GenerationPrompt] = ()
+    default_chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def markers(self) -> frozenset[str]:
@@ -73,19 +77,35 @@ class Parsers:
             tool_choice: Which tools may or must be called.
             parallel_tool_calls: Whether to keep more than the first call.
             chat_template_kwargs: Arguments of the chat template: `enable_thinking` or `thinking` says whether
-                reasoning comes first, if the prompt does not.
+                reasoning comes first, if the prompt is not known.
             whole_calls: Whether to emit a call when it is complete instead of its arguments as they come.
         """
-        thinking = _read_switch(chat_template_kwargs or {})
+        given = {name: value for name, value in (chat_template_kwargs or {}).items() if value is not None}
+        arguments = {**self.default_chat_template_kwargs, **given}
+        prompt = self._find_prompt(arguments)
+        # A template that does not read the switch does not switch.
+        thinking = _read_switch(prompt.arguments if prompt else arguments)
         wanted = self.tools is not None and tool_choice.mode != "none" and bool(tools or tool_choice.is_forced)
         return Parser(
             grammar=self.grammar(tool_choice if wanted and tool_choice.is_forced else AUTO),
             start=self._start(thinking),
             thinking=thinking,
+            prompt=prompt.token_ids if prompt else (),
             tools=tools,
             calls_wanted=wanted,
             one_call=not parallel_tool_calls,
             whole_calls=whole_calls,
+        )
+
+    def _find_prompt(self, arguments: Mapping[str, Any]) -> GenerationPrompt | None:
+        """Return how the prompt of a request ends, as the chat template writes it with these arguments."""
+        return next(
+            (
+                prompt
+                for prompt in self.prompts
+                if all(arguments.get(name) is value for name, value in prompt.arguments.items())
+            ),
+            None,
         )
 
     def _start(self, thinking: bool | None) -> str:
@@ -133,7 +153,7 @@ def load_parsers(
 
     grammar(AUTO)
     names = tuple(dict.fromkeys(name for name in (tool_call_parser, reasoning_parser) if name is not None))
-    return Parsers(tools, reasoning, grammar, names)
+    return Parsers(tools, reasoning, grammar, names, vocabulary.manifest.generation_prompts)
 
 
 def _load(

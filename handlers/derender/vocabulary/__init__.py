@@ -14,13 +14,25 @@ from .file import (
     replace_manifest,
 )
 from .library import TokenizersError, catch_panics
-from .manifest import MAX_LENGTH, MAX_SIZE, Manifest, Rule, SourceFormat, TokenId, compute_fingerprint
+from .manifest import (
+    MAX_GENERATION_PROMPT,
+    MAX_LENGTH,
+    MAX_SIZE,
+    GenerationPrompt,
+    Manifest,
+    Rule,
+    SourceFormat,
+    TokenId,
+    compute_fingerprint,
+)
 from .vocabulary import Vocabulary
 
 __all__ = [
+    "MAX_GENERATION_PROMPT",
     "MAX_LENGTH",
     "MAX_SIZE",
     "SUFFIX",
+    "GenerationPrompt",
     "Manifest",
     "Rule",
     "SourceFormat",

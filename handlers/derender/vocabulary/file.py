@@ -121,6 +121,8 @@ def load(path: Path) -> Vocabulary:
     end = start + 4 * (count + 1)
     if manifest_length % 4 or end > len(content) or count != manifest.size:
         raise VocabularyError(f"{path}: the number of ids differs from the manifest's")
+    if any(token_id >= count for prompt in manifest.generation_prompts for token_id in prompt.token_ids):
+        raise VocabularyError(f"{path}: a generation prompt has an id that the vocabulary lacks")
     offsets, blob = content[start:end].cast("I"), content[end:]
     if offsets[0] or offsets[-1] > len(blob) or (manifest.rule != "tokenizers" and offsets[-1] < len(blob)):
         raise VocabularyError(f"{path}: the offsets don't fit the length of the file")

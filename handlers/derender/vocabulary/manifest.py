@@ -11,12 +11,24 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MAX_LENGTH", "MAX_SIZE", "Manifest", "Rule", "SourceFormat", "TokenId", "compute_fingerprint"]
+__all__ = [
+    "MAX_GENERATION_PROMPT",
+    "MAX_LENGTH",
+    "MAX_SIZE",
+    "GenerationPrompt",
+    "Manifest",
+    "Rule",
+    "SourceFormat",
+    "TokenId",
+    "compute_fingerprint",
+]
 
 MAX_SIZE: Final = 1 << 22
 """Maximum number of ids, far above any model's: a file with more is damaged or hostile."""
 MAX_LENGTH: Final = 1 << 53
 """Maximum length of a sequence in tokens: JavaScript's numbers are exact up to it."""
+MAX_GENERATION_PROMPT: Final = 64
+"""Maximum number of ids of a generation prompt."""
 
 Rule = Literal["byte-level", "byte-fallback", "tokenizers"]
 """How ids become text.
@@ -31,6 +43,15 @@ SourceFormat = Literal["tokenizer.json", "tekken", "tiktoken", "sentencepiece"]
 
 TokenId = Annotated[int, msgspec.Meta(ge=0, lt=MAX_SIZE)]
 """An id that some vocabulary may have."""
+
+
+class GenerationPrompt(msgspec.Struct, frozen=True):
+    """How a prompt ends, as the model's chat template writes it."""
+
+    token_ids: Annotated[tuple[TokenId, ...], msgspec.Meta(max_length=MAX_GENERATION_PROMPT)]
+    """Its last ids, from the control token on that begins the model's message."""
+    arguments: dict[str, bool] = {}
+    """The arguments of the chat template with which it ends so."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +78,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     max_model_len: Annotated[int, msgspec.Meta(ge=1, le=MAX_LENGTH)] | None = None
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
+    generation_prompts: tuple[GenerationPrompt, ...] = ()
+    """How prompts end. Of several, the first whose arguments a request has is the request's."""
     response_template: dict[str, Any] | None = None
     """The response template of tokenizer_config.json (transformers)."""
     source: str

@@ -7,7 +7,7 @@
 | `model_files` | reads a model's folder within limits, and its configuration |
 | `sources` | fetches a model's files |
 | `formats` | parses a tokenizer of any format into token id → bytes |
-| `inference` | infers the parsers from the model's files |
+| `inference` | infers the parsers and how prompts end from the model's files |
 | `building` | compiles, proves and writes vocabularies, from one model or a models.toml |
 | `checking` | compares a vocabulary with the tokenizer on the GPU side |
 | `publishing` | publishes a layer in AWS |

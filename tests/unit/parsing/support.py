@@ -72,8 +72,14 @@ def marker_texts(tools: str | None, reasoning: str | None) -> set[str]:
     return set(parsers.markers)
 
 
-def marked_vocabulary(markers: Sequence[str], special: Sequence[str] = ("<eos>",)) -> Vocabulary:
-    """Return a byte-level vocabulary: each byte, then special tokens, then markers."""
+def marked_vocabulary(markers: Sequence[str], special: Sequence[str] = ("<eos>",), **fields: Any) -> Vocabulary:
+    """Return a byte-level vocabulary: each byte, then special tokens, then markers.
+
+    Args:
+        markers: The markers.
+        special: The special tokens.
+        fields: Further fields of the manifest.
+    """
     added = [*special, *markers]
     ids = range(256, 256 + len(added))
     return vocabulary(
@@ -82,6 +88,7 @@ def marked_vocabulary(markers: Sequence[str], special: Sequence[str] = ("<eos>",
         stop_token_ids=(256,),
         special_token_ids=tuple(ids[: len(special)]),
         added_token_ids=tuple(ids),
+        **fields,
     )
 
 

@@ -95,7 +95,9 @@ def test_the_example_of_a_family_works(whole_calls: bool, tmp_path: Path) -> Non
     form = runpy.run_path(str(module))["TOOLS"]
     assert isinstance(form, Format)
     grammar = compile_grammar(marked_vocabulary(form.markers), form, None)
-    parser = Parser(grammar, form.start, None, {}, calls_wanted=True, one_call=False, whole_calls=whole_calls)
+    parser = Parser(
+        grammar, form.start, None, (), {}, calls_wanted=True, one_call=False, whole_calls=whole_calls
+    )
     expected = json.loads(code("json"))
     message = parse_output(parser, code("text").rstrip("\n"))
     assert message == Message(expected["content"], calls=[(name, text) for name, text in expected["calls"]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from derender.vocabulary import MAX_LENGTH, MAX_SIZE, Manifest
+from derender.vocabulary import MAX_LENGTH, MAX_SIZE, GenerationPrompt, Manifest
 from tests.support.json_mutations import json_values
 
 __all__ = ["manifests"]
@@ -26,6 +26,11 @@ manifests = st.builds(
     max_model_len=st.none() | st.integers(1, MAX_LENGTH),
     tool_call_parser=st.none() | st.text(max_size=9),
     reasoning_parser=st.none() | st.text(max_size=9),
+    # Their ids must be the vocabulary's.
+    generation_prompts=st.lists(
+        st.builds(GenerationPrompt, st.just(()), st.dictionaries(st.text(max_size=6), st.booleans())),
+        max_size=3,
+    ).map(tuple),
     response_template=st.none() | st.dictionaries(st.text(max_size=6), json_values, max_size=3),
     source=st.text(max_size=9),
     source_format=st.sampled_from(("tokenizer.json", "tekken", "tiktoken", "sentencepiece")),

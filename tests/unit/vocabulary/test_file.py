@@ -108,6 +108,7 @@ def test_fields_that_may_be_left_out_have_defaults(path: Path) -> None:
     assert about.strip_leading_space is False
     assert (about.max_model_len, about.licence) == (None, None)
     assert (about.tool_call_parser, about.reasoning_parser, about.response_template) == (None, None, None)
+    assert about.generation_prompts == ()
 
 
 def test_a_flipped_bit_anywhere_is_refused(path: Path) -> None:
@@ -230,6 +231,10 @@ def test_a_manifest_that_is_not_an_object_is_refused(
         ("added_token_ids", [-1]),
         ("added_token_ids", [MAX_SIZE]),
         ("added_token_ids", ["1"]),
+        ("generation_prompts", [{"token_ids": [3]}]),
+        ("generation_prompts", [{"token_ids": [0] * 65}]),
+        ("generation_prompts", [{"token_ids": [0], "arguments": {"enable_thinking": "no"}}]),
+        ("generation_prompts", [{"arguments": {}}]),
         ("response_template", []),
         ("response_template", "{}"),
         ("special_token_ids", [[1]]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -17,7 +17,8 @@ class Parser(Struct, frozen=True):
     Attributes:
         grammar: The formats.
         start: The region an output begins in if nothing else tells.
-        thinking: Whether the client switched thinking on or off; None if it did not say.
+        thinking: Whether thinking is switched on or off; None if nothing says so.
+        prompt: The end of the prompt as the model's chat template writes it; empty if the layer does not say.
         tools: The tools offered: name → JSON schema of the parameters.
         calls_wanted: Whether there may be calls. Otherwise they are text, without the markers.
         one_call: Whether only the first call is kept.
@@ -27,6 +28,7 @@ class Parser(Struct, frozen=True):
     grammar: Grammar
     start: str
     thinking: bool | None
+    prompt: Sequence[int]
     tools: Mapping[str, object]
     calls_wanted: bool
     one_call: bool

@@ -33,18 +33,19 @@ def start(
 ) -> ParserState:
     """Return the state before an output.
 
-    If the prompt does not tell where the output begins, a whole output may: what it ends, the prompt has begun,
-    unless thinking is switched off. Otherwise the client's switch decides, then the family.
+    If the prompt is not known, a whole output may tell where it begins: what it ends, the prompt has begun,
+    unless thinking is switched off. Otherwise the prompt ends as the chat template writes it. If the layer does
+    not say how, the client's switch decides, then the family.
 
     Args:
         parser: How the output is parsed.
         prompt_token_ids: The prompt, or a suffix of it.
         output: The pieces of the output, if it is whole.
     """
-    state = _after_prompt(parser, prompt_token_ids) if prompt_token_ids else None
+    state = _after_prompt(parser, prompt_token_ids or ())
     if state is None and output is not None and parser.thinking is not False:
         state = _before_end_of_thoughts(parser, output)
-    return state or ParserState(parser.start)
+    return state or _after_prompt(parser, parser.prompt) or ParserState(parser.start)
 
 
 def _before_end_of_thoughts(parser: Parser, output: Sequence[Piece]) -> ParserState | None:
@@ -71,6 +72,8 @@ def _after_prompt(parser: Parser, prompt_token_ids: Sequence[int]) -> ParserStat
     The end of a prompt opens the model's message, and often more: the reasoning, or the end of it. So the end
     of the prompt is parsed like output.
     """
+    if not prompt_token_ids:
+        return None
     grammar = parser.grammar
     if grammar.anchor:
         pieces, whole = _after_anchor(parser, grammar.anchor, prompt_token_ids)

@@ -20,7 +20,7 @@ from derender.vocabulary import (
 )
 from layer_compiler.errors import LayerError
 from layer_compiler.formats import parse_folder
-from layer_compiler.inference import NO_PARSER, choose_parsers
+from layer_compiler.inference import NO_PARSER, choose_parsers, find_generation_prompts
 
 from .names import check_name, file_name, refuse_other_vocabulary
 from .proof import Proof, prove
@@ -89,6 +89,10 @@ def build(
             with _refuse_bad_text(folder):
                 vocabulary = load(draft)
                 proof = None if vocabulary.tokenizer else prove(vocabulary, model.tokenizer.library)
+                config = model.configuration.tokenizer
+                prompts, doubts = find_generation_prompts(
+                    folder, vocabulary, model.tokenizer.library, config.named_tokens if config else {}
+                )
             choice = choose_parsers(
                 folder,
                 repository or name,
@@ -100,12 +104,19 @@ def build(
             if max_model_len is not None:
                 origins["max_model_len"] = "given"
                 manifest = replace(manifest, max_model_len=max_model_len)
-            manifest = replace(manifest, **choice.parsers, origins=dict(sorted(origins.items())))
+            if prompts:
+                origins["generation_prompts"] = "chat template"
+            manifest = replace(
+                manifest,
+                **choice.parsers,
+                generation_prompts=prompts,
+                origins=dict(sorted(origins.items())),
+            )
             final.write_bytes(replace_manifest(content, manifest))
             place(final, path)
     except OSError as error:
         raise LayerError(f"{out}: can't be written: {error.strerror}") from error
-    return BuiltVocabulary(path, manifest, proof, (*model.warnings, *choice.warnings))
+    return BuiltVocabulary(path, manifest, proof, (*model.warnings, *choice.warnings, *doubts))
 
 
 def place(file: Path, path: Path) -> None:

@@ -125,7 +125,7 @@ def _build_one(options: argparse.Namespace) -> None:
             f"{pluralize(proof.texts, 'text')}, {pluralize(proof.sequences, 'random sequence')}"
         )
     _print_warnings(options.source, built.warnings)
-    for line in describe(built.path, load(built.path).manifest):
+    for line in describe(built.path, load(built.path)):
         print(line)
 
 

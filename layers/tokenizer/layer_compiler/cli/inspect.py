@@ -25,6 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Describe each vocabulary of a layer."""
     for path in find_files(options.folder):
-        for line in describe(path, load(path).manifest):
+        for line in describe(path, load(path)):
             print(line)
     return 0

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING, Final
 
 from derender.settings import DEFAULT_MAX_MODEL_LEN
+from layer_compiler.decoding import decode_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from derender.vocabulary import Manifest
+    from derender.vocabulary import GenerationPrompt, Manifest, Vocabulary
     from layer_compiler.building.models_file import Model
     from layer_compiler.building.vocabulary import BuiltVocabulary
 
@@ -59,8 +61,9 @@ def format_served_names(models: Sequence[Model]) -> str | None:
     return ",".join(pairs) or None
 
 
-def describe(path: Path, manifest: Manifest) -> Iterator[str]:
+def describe(path: Path, vocabulary: Vocabulary) -> Iterator[str]:
     """Yield the lines that describe a vocabulary, with the file and field that gave each value in brackets."""
+    manifest = vocabulary.manifest
     padding = manifest.size - manifest.named
     length = (
         f"unknown; {DEFAULT_MAX_MODEL_LEN:,} tokens unless a setting says otherwise"
@@ -83,12 +86,29 @@ def describe(path: Path, manifest: Manifest) -> Iterator[str]:
         ),
         ("max length", length, ("max_model_len",)),
         ("parsers", parsers, ("tool_call_parser", "reasoning_parser")),
+        ("prompts end", _format_prompts(vocabulary), ("generation_prompts",)),
         ("response", "no template" if manifest.response_template is None else "has a template", ()),
         ("licence", manifest.licence or "not given", ()),
         ("source", f"{manifest.source} ({manifest.source_format} sha256 {manifest.source_sha256[:16]}...)", ()),
         ("revision", manifest.source_revision or "not given", ()),
     ):
         yield f"  {label:<12} {value}{_format_origins(manifest, fields)}"
+
+
+def _format_prompts(vocabulary: Vocabulary) -> str:
+    """Return how prompts end: in general, then with each argument that changes it."""
+
+    def text(prompt: GenerationPrompt) -> str:
+        return json.dumps("".join(decode_output(vocabulary, prompt.token_ids)), ensure_ascii=False)
+
+    prompts = vocabulary.manifest.generation_prompts
+    unset = "".join(text(prompt) for prompt in prompts if not prompt.arguments)
+    shown = [unset] if unset else []
+    for prompt in prompts:
+        if prompt.arguments and text(prompt) != unset:
+            arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in prompt.arguments.items())
+            shown.append(f"{arguments} {text(prompt)}")
+    return "; ".join(shown) or "unknown"
 
 
 def pluralize(count: int, noun: str) -> str:

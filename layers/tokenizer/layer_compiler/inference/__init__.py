@@ -1,4 +1,4 @@
-"""Infers a model's parsers from its files.
+"""Infers from a model's files what a vocabulary should say about its outputs: parsers, and how prompts end.
 
 | module | content |
 | --- | --- |
@@ -8,6 +8,8 @@
 | `template.py` | the text that a chat template writes, with holes for values |
 | `expression.py` | the same for one expression of a template |
 | `families.py` | the table of model families: the signs that identify each, and its parsers |
+| `generation_prompts.py` | how prompts end, as the chat template writes them |
+| `rendering.py`, `sandbox.py` | a chat template rendered, in a process with limits |
 
 Files decide. The model's name only chooses between parsers that the files leave. If nothing decides, no parser
 is set.
@@ -18,5 +20,6 @@ Imports `formats`, `model_files` and derender's parsers.
 from __future__ import annotations
 
 from .choice import AUTO, NO_PARSER, ParserChoice, choose_parsers
+from .generation_prompts import find_generation_prompts
 
-__all__ = ["AUTO", "NO_PARSER", "ParserChoice", "choose_parsers"]
+__all__ = ["AUTO", "NO_PARSER", "ParserChoice", "choose_parsers", "find_generation_prompts"]

@@ -72,6 +72,14 @@ class TokenizerConfig(BaseModel):
             raise ValueError("not JSON: a number is not finite")
         return template
 
+    @property
+    def named_tokens(self) -> dict[str, str]:
+        """The special tokens by the names that a chat template has for them, such as `bos_token`."""
+        named = {
+            name: _text(token) for name, token in (self.model_extra or {}).items() if name.endswith("_token")
+        }
+        return {name: text for name, text in named.items() if text is not None}
+
     def extra_field(self, name: str) -> Any:
         """Return a field that is not declared here, or None."""
         return (self.model_extra or {}).get(name)
@@ -141,7 +149,12 @@ def find_special_token_ids(config: TokenizerConfig, find_id: FindId) -> tuple[in
 def _find_ids(find_id: FindId, tokens: Iterable[Any]) -> Iterator[int]:
     """Yield the ids of tokens that are written as a string or as an object with `content`."""
     for token in tokens:
-        content = token.get("content") if isinstance(token, dict) else token
-        token_id = find_id(content) if isinstance(content, str) else None
+        text = _text(token)
+        token_id = None if text is None else find_id(text)
         if token_id is not None:
             yield token_id
+
+
+def _text(token: Any) -> str | None:
+    content = token.get("content") if isinstance(token, dict) else token
+    return content if isinstance(content, str) else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from derender.parsing import ParserState, load_parsers, start
+from derender.vocabulary import GenerationPrompt
 from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
 
@@ -125,6 +127,118 @@ def test_text_of_the_prompt_is_not_emitted(vocabulary: Vocabulary) -> None:
 
 def test_white_space_after_a_marker_of_the_prompt_is_dropped(vocabulary: Vocabulary) -> None:
     assert parse_after(vocabulary, f"{OPENED}<think>", "qwen3", "\n\nhm") == ("", "hm")
+
+
+# --- prompts that the layer knows -----------------------------------------------------------------------------
+
+OPENS: Final = f"{OPENED}<think>\n"
+CLOSES: Final = f"{OPENED}<think>\n\n</think>\n\n"
+HYBRID: Final = {"enable_thinking=true": OPENED, "enable_thinking=false": CLOSES, "": OPENED}
+"""Qwen3's prompts."""
+SWITCHED: Final = {"enable_thinking=true": OPENS, "enable_thinking=false": CLOSES, "": OPENS}
+"""Prompts of Qwen3.5 and later."""
+OPT_IN: Final = {"thinking=true": OPENS, "thinking=false": CLOSES, "": CLOSES}
+"""Prompts of DeepSeek V3.1."""
+ALWAYS: Final = {"": OPENS}
+
+
+def parsers_knowing(prompts: dict[str, str], reasoning: str, **default: Any) -> Parsers:
+    """Return parsers whose layer knows how prompts end."""
+    markers = ("<think>", "</think>")
+    plain = marked_vocabulary(markers, SPECIAL)
+    known = []
+    for switch, prompt in prompts.items():
+        name, _, value = switch.partition("=")
+        known.append(GenerationPrompt(tuple(encode(plain, prompt)), {name: value == "true"} if name else {}))
+    parsers = load_parsers(
+        marked_vocabulary(markers, SPECIAL, generation_prompts=tuple(known)), None, reasoning
+    )
+    assert parsers is not None
+    return replace(parsers, default_chat_template_kwargs=default)
+
+
+@pytest.mark.parametrize("reasoning", ["qwen3", "deepseek_r1"])
+@pytest.mark.parametrize("prompt", [None, "", "ant\n"])
+@pytest.mark.parametrize(
+    ("prompts", "default", "switches", "thinks"),
+    [
+        (HYBRID, {}, {}, False),
+        (HYBRID, {}, {"enable_thinking": True}, False),
+        (SWITCHED, {}, {}, True),
+        (SWITCHED, {}, {"enable_thinking": True}, True),
+        (SWITCHED, {}, {"enable_thinking": False}, False),
+        (SWITCHED, {}, {"enable_thinking": "no"}, True),
+        # The template reads no such argument.
+        (SWITCHED, {}, {"thinking": False}, True),
+        (OPT_IN, {}, {}, False),
+        (OPT_IN, {}, {"thinking": True}, True),
+        (OPT_IN, {}, {"enable_thinking": True}, False),
+        (ALWAYS, {}, {}, True),
+        (ALWAYS, {}, {"enable_thinking": False}, True),
+        (SWITCHED, {"enable_thinking": False}, {}, False),
+        (SWITCHED, {"enable_thinking": False}, {"enable_thinking": None}, False),
+        (SWITCHED, {"enable_thinking": False}, {"enable_thinking": True}, True),
+        (SWITCHED, {"enable_thinking": False}, {"other": True}, False),
+        (SWITCHED, {"enable_thinking": True}, {"enable_thinking": False}, False),
+    ],
+)
+def test_the_prompt_ends_as_the_template_writes_it(
+    prompts: dict[str, str],
+    default: dict[str, bool],
+    switches: dict[str, Any],
+    thinks: bool,
+    reasoning: str,
+    prompt: str | None,
+) -> None:
+    parsers = parsers_knowing(prompts, reasoning, **default)
+    parser = request_parser(parsers, chat_template_kwargs=switches)
+    state = start(parser, None if prompt is None else encode(marked_vocabulary([]), prompt))
+    assert fold(parse_chunks(parser, [["Hm"]], state=state)) == (Message("", "Hm") if thinks else Message("Hm"))
+
+
+@pytest.mark.parametrize(
+    ("prompts", "switches", "output", "expected"),
+    [
+        (HYBRID, {}, "hm</think>Hi", Message("Hi", "hm")),
+        (HYBRID, {"enable_thinking": True}, "hm</think>Hi", Message("Hi", "hm")),
+        (HYBRID, {"enable_thinking": False}, "hm</think>Hi", Message("hmHi")),
+        # A template that reads no such argument does not switch.
+        (HYBRID, {"thinking": False}, "hm</think>Hi", Message("Hi", "hm")),
+        (OPT_IN, {}, "hm</think>Hi", Message("Hi", "hm")),
+        (OPT_IN, {"thinking": False}, "hm</think>Hi", Message("hmHi")),
+        (ALWAYS, {}, "hm", Message("", "hm")),
+        (ALWAYS, {"thinking": False}, "hm</think>Hi", Message("Hi", "hm")),
+    ],
+)
+def test_a_whole_output_tells_more_than_the_template(
+    prompts: dict[str, str], switches: dict[str, bool], output: str, expected: Message
+) -> None:
+    parsers = parsers_knowing(prompts, "qwen3")
+    assert parse_whole(parsers, output, chat_template_kwargs=switches) == expected
+
+
+def test_the_request_tells_more_than_the_template() -> None:
+    parsers = parsers_knowing(SWITCHED, "qwen3")
+    parser = request_parser(parsers)
+    closed = encode(marked_vocabulary(["<think>", "</think>"], SPECIAL), CLOSES)
+    assert fold(parse_chunks(parser, [["Hm"]], state=start(parser, closed))) == Message("Hm")
+
+
+@pytest.mark.parametrize(("switches", "thinks"), [({}, True), ({"thinking": False}, False)])
+def test_a_template_that_tells_nothing_leaves_it_to_the_family(switches: dict[str, bool], thinks: bool) -> None:
+    for prompts in ({}, {"thinking=true": "A:", "thinking=false": "A:", "": "A:"}):
+        parsers = parsers_knowing(prompts, "deepseek_r1")
+        state = start(request_parser(parsers, chat_template_kwargs=switches), None)
+        assert state == ParserState("thinking" if thinks else "answer")
+
+
+@pytest.mark.parametrize("switches", [{"thinking": False}, {"enable_thinking": False}])
+def test_default_arguments_count_without_a_layer_that_knows(switches: dict[str, bool]) -> None:
+    parsers = parsers_knowing({}, "deepseek_r1", **switches)
+    assert start(request_parser(parsers), None) == ParserState("answer")
+    assert parse_whole(parsers, "hm</think>Hi").reasoning == ""
+    on = dict.fromkeys(switches, True)
+    assert start(request_parser(parsers, chat_template_kwargs=on), None) == ParserState("thinking")
 
 
 HARMONY: Final = [
