@@ -32,12 +32,12 @@ _SIZES: Final = st.lists(st.integers(0, 12), max_size=20)
 
 @pytest.mark.parametrize("tools", with_known("mixed deliveries", PARSERS))
 def test_mixed_markup_is_delivered_alike(tools: str | None) -> None:
-    quickly(6, check, "mixed deliveries", tools, mixed(tools), _SIZES)
+    quickly(6, check, mixed(tools), _SIZES)
 
 
 @pytest.mark.parametrize("family", with_known("altered deliveries", FAMILIES))
 def test_altered_messages_are_delivered_alike(family: Family) -> None:
-    quickly(4, check, "altered deliveries", family, altered(family), _SIZES)
+    quickly(4, check, altered(family), _SIZES)
 
 
 def check(output: Broken, sizes: Sequence[int]) -> None:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("tools", with_known("mixed", PARSERS))
 def test_mixed_markup_is_accounted_for(tools: str | None) -> None:
-    quickly(12, check, "mixed", tools, mixed(tools), st.booleans())
+    quickly(12, check, mixed(tools), st.booleans())
 
 
 @pytest.mark.parametrize("family", with_known("altered", FAMILIES))
 def test_altered_messages_are_accounted_for(family: Family) -> None:
-    quickly(8, check, "altered", family, altered(family), st.booleans())
+    quickly(8, check, altered(family), st.booleans())
 
 
 def check(output: Broken, whole_calls: bool) -> None:
