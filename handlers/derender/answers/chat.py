@@ -83,10 +83,11 @@ def chat_completion(
     decoder = output_decoder(model.vocabulary, client, messages.parser, stops_reported=stops_reported)
     prompt_token_ids = resolve_prompt(prompt.token_ids, response)
     decoded = decode_choices(decoder, response, prompt_token_ids)
+    seed = messages.seed(response.request_id, prompt_token_ids)
     choices: list[ChatChoice] = []
     for choice, logprobs in zip(decoded, entries, strict=True):
         generated = choice.generated
-        message = _message(messages, choice, prompt_token_ids, response.request_id)
+        message = _message(messages, choice, prompt_token_ids, seed)
         choices.append(
             ChatChoice(
                 index=generated.index,
@@ -120,7 +121,7 @@ def chat_completion(
 
 
 def _message(
-    messages: MessageParser, choice: DecodedChoice, prompt_token_ids: Sequence[int] | None, request_id: str
+    messages: MessageParser, choice: DecodedChoice, prompt_token_ids: Sequence[int] | None, seed: bytes
 ) -> ChatMessage:
     if messages.parser is None:
         return ChatMessage(content=choice.text)
@@ -129,7 +130,7 @@ def _message(
         choice.pieces,
         ended=True,
         finish_reason=choice.finish_reason,
-        request_id=request_id,
+        seed=seed,
         choice=choice.generated.index,
     )
     content, reasoning = message.content or None, message.reasoning or None

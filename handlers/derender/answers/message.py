@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -12,15 +12,18 @@ from derender.parsing import (
     CallArguments,
     CallStart,
     Content,
+    EarlierCalls,
     Parser,
     Reasoning,
     ToolChoice,
     ToolChoiceError,
     call_id,
     finish,
+    make_seed,
     offered_tools,
     parse,
     parse_tool_choice,
+    read_earlier_calls,
     start,
 )
 from derender.parsing.engine.format import Ids
@@ -87,14 +90,14 @@ class MessageParser(Struct, frozen=True):
         ids: The form of tool-call ids.
         tool_choice: Which tools the model may or must call.
         include_reasoning: Whether the client wants the reasoning.
-        earlier_calls: Number of tool calls in the conversation. Some models' call ids count on from it.
+        earlier: The tool calls of the conversation. Further calls have other ids.
     """
 
     parser: Parser | None = None
     ids: Ids = Ids.OPENAI
     tool_choice: ToolChoice = AUTO
     include_reasoning: bool = True
-    earlier_calls: int = 0
+    earlier: EarlierCalls = EarlierCalls()
 
     @property
     def hides_tokens(self) -> bool:
@@ -112,6 +115,16 @@ class MessageParser(Struct, frozen=True):
         """
         return None if self.parser is None else start(self.parser, prompt_token_ids, output)
 
+    def seed(self, request_id: str, prompt_token_ids: Sequence[int] | None) -> bytes:
+        """Return what the ids of calls are made from; nothing if there may be none.
+
+        Args:
+            request_id: The generation's id.
+            prompt_token_ids: The prompt or a suffix of it, if known.
+        """
+        wanted = self.parser is not None and self.parser.calls_wanted
+        return make_seed(request_id, prompt_token_ids, self.earlier) if wanted else b""
+
     def parse(
         self,
         state: ParserState | None,
@@ -119,7 +132,7 @@ class MessageParser(Struct, frozen=True):
         *,
         ended: bool,
         finish_reason: str | None,
-        request_id: str,
+        seed: bytes,
         choice: int,
     ) -> tuple[MessageDelta, ParserState | None]:
         """Parse more of an output.
@@ -129,7 +142,7 @@ class MessageParser(Struct, frozen=True):
             pieces: Text, and the ids of markers.
             ended: Whether the output ends with these pieces.
             finish_reason: Why it ended. Any reason but `stop` may have cut a call.
-            request_id: The generation's id. Ids of calls are made from it.
+            seed: What ids of calls are made from (`seed`).
             choice: The choice's index. Ids of calls are made from it, too.
 
         Returns:
@@ -147,12 +160,12 @@ class MessageParser(Struct, frozen=True):
         return MessageDelta(
             content="".join([event.text for event in events if isinstance(event, Content)]),
             reasoning="".join(reasoning) if self.include_reasoning else "",
-            calls=self._calls(events, starts, request_id, choice),
+            calls=self._calls(events, starts, seed, choice),
             new_calls=len(starts) - cuts_call,
         ), state
 
     def _calls(
-        self, events: Sequence[Event], starts: Mapping[int, CallStart], request_id: str, choice: int
+        self, events: Sequence[Event], starts: Mapping[int, CallStart], seed: bytes, choice: int
     ) -> list[NewCall | MoreArguments]:
         arguments = dict.fromkeys(starts, "")
         for event in events:
@@ -163,7 +176,7 @@ class MessageParser(Struct, frozen=True):
             if (call := starts.get(index)) is None:
                 calls.append(MoreArguments(index, text))
             else:
-                made = call_id(self.ids, call, request_id=request_id, choice=choice, earlier=self.earlier_calls)
+                made = call_id(self.ids, call, seed=seed, choice=choice, earlier=self.earlier)
                 calls.append(NewCall(index, made, call.name, text))
         return calls
 
@@ -222,13 +235,6 @@ def read_chat_options(
     return ChatOptions(
         client,
         MessageParser(
-            parser, parsers.ids, tool_choice, client.include_reasoning, _count_calls(client.messages)
+            parser, parsers.ids, tool_choice, client.include_reasoning, read_earlier_calls(client.messages)
         ),
     )
-
-
-def _count_calls(messages: Any) -> int:
-    """Count the tool calls in a conversation, which may be malformed."""
-    conversation = messages if isinstance(messages, list) else []
-    calls = [message.get("tool_calls") for message in conversation if isinstance(message, dict)]
-    return sum(len(each) for each in calls if isinstance(each, list))

@@ -6,7 +6,7 @@ from .engine.parser import Parser
 from .engine.prompt import start
 from .engine.state import ParserState
 from .engine.state_json import dump_state, load_state
-from .ids import call_id
+from .ids import EarlierCalls, call_id, make_seed, read_earlier_calls
 from .parsers import ParserError, Parsers, load_parsers
 from .registry import REASONING_PARSERS, TOOL_CALL_PARSERS
 from .tool_choice import AUTO, ToolChoice, ToolChoiceError, offered_tools, parse_tool_choice
@@ -18,6 +18,7 @@ __all__ = [
     "CallArguments",
     "CallStart",
     "Content",
+    "EarlierCalls",
     "Event",
     "Parser",
     "ParserError",
@@ -31,8 +32,10 @@ __all__ = [
     "finish",
     "load_parsers",
     "load_state",
+    "make_seed",
     "offered_tools",
     "parse",
     "parse_tool_choice",
+    "read_earlier_calls",
     "start",
 ]

@@ -110,7 +110,7 @@ class ChatRequest(ClientRequest):
 
     messages: Json = Field(
         default=None,
-        description="The conversation. Only its tool calls are counted, for the ids of further calls.",
+        description="The conversation. Only its tool calls are read, so that further calls have other ids.",
     )
     tools: list[dict[str, Any]] = Field(
         default_factory=list,

@@ -119,7 +119,8 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             created: Unix time in seconds.
         """
         beginning = ChoiceState(self.decoder.start(prompt_token_ids), self.messages.start(prompt_token_ids))
-        return GenerationState(request_id, created, beginning)
+        seed = self.messages.seed(request_id, prompt_token_ids)
+        return GenerationState(request_id, created, beginning, seed)
 
     def derender(self, state: GenerationState, checked: CheckedChunk) -> Step[ChunkT]:
         """Derender a generate chunk.
@@ -176,7 +177,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             decoded.pieces,
             ended=decoded.ended,
             finish_reason=decoded.finish_reason,
-            request_id=state.request_id,
+            seed=state.seed,
             choice=choice.index,
         )
         entries = checked.entries or Entries.of_ids(token_ids)

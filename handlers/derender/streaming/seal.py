@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "open_state", "seal_state"]
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Version of `data`. It changes if the fields of a state, or their meanings, change."""
 MAX_DATA: Final = 4 * 1024 * 1024
 """Maximum bytes of `data`, before and after compression: room for an open call of a million tokens."""
@@ -51,6 +51,7 @@ def seal_state(seal: StateSeal, endpoint: str, parser: Parser | None, state: Gen
             state.request_id,
             state.created,
             state.counted,
+            state.seed,
             _dump(parser, state.beginning),
             [(index, _dump(parser, choice)) for index, choice in state.choices.items()],
         )
@@ -90,9 +91,9 @@ def open_state(seal: StateSeal, endpoint: str, parser: Parser | None, sealed: St
         raise _refusal("has a missing or wrong signature; send it back unchanged", ".signature")
     damaged = _refusal("is damaged; send it back unchanged", ".data")
     try:
-        model, of_endpoint, request_id, created, counted, beginning, choices = msgspec.msgpack.decode(
+        model, of_endpoint, request_id, created, counted, seed, beginning, choices = msgspec.msgpack.decode(
             _unpack(data),
-            type=tuple[int, str, str, int, bool, dict[str, Any], list[tuple[int, dict[str, Any]]]],
+            type=tuple[int, str, str, int, bool, bytes, dict[str, Any], list[tuple[int, dict[str, Any]]]],
         )
     except (ValueError, binascii.Error, zlib.error, msgspec.MsgspecError, RecursionError):
         raise damaged from None
@@ -104,6 +105,7 @@ def open_state(seal: StateSeal, endpoint: str, parser: Parser | None, sealed: St
                 "request_id": request_id,
                 "created": created,
                 "counted": counted,
+                "seed": seed,
                 "beginning": _load(seal, parser, beginning),
                 "choices": {index: _load(seal, parser, choice) for index, choice in choices},
             },

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from derender.decoding.output import OutputState
 from derender.logprobs.strings import MAX_CONTEXT
 from derender.parsing import ParserState
+from derender.parsing.ids import SEED_BYTES
 from derender.protocol.generate import MAX_REQUEST_ID
 from derender.vocabulary import TokenId
 
@@ -44,6 +45,8 @@ class GenerationState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     """Unix time of the first chunk, in seconds."""
     beginning: ChoiceState = ChoiceState()
     """The state that every choice begins with, after the prompt."""
+    seed: Annotated[bytes, Meta(max_length=SEED_BYTES)] = b""
+    """What the ids of tool calls are made from."""
     counted: bool = False
     """Whether usage has come, with the end of the last choice or after it."""
     choices: dict[int, ChoiceState] = {}

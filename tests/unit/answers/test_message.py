@@ -204,6 +204,19 @@ def test_ids_of_calls_are_unique_and_repeatable(ask: Ask) -> None:
     assert all(re.fullmatch(r"call_[0-9a-f]{24}", each) for each in first)
 
 
+def test_ids_of_calls_differ_in_each_turn_of_a_conversation(ask: Ask) -> None:
+    """A gateway may give all its requests one id."""
+
+    def ids(prompt: str | None, *calls: str) -> list[str]:
+        messages = [{"role": "assistant", "tool_calls": [{"id": name} for name in calls]}]
+        _, body = ask(CALL, prompt=prompt, tools=TOOLS, messages=messages)
+        return [call["id"] for call in body["choices"][0]["message"]["tool_calls"]]
+
+    turns = [ids(prompt, *calls) for prompt in (None, "Hi", "Hi again") for calls in ((), ("a",), ("a", "b"))]
+    assert len({*map(tuple, turns)}) == len(turns)
+    assert ids("Hi", "a") == ids("Hi", "a")
+
+
 def test_a_stop_string_ends_the_text_before_it_is_parsed(ask: Ask) -> None:
     assert message(ask(f"Hi END{CALL}", tools=TOOLS, stop=["END"])) == ("Hi ", None, [], "stop")
 

@@ -141,6 +141,21 @@ def test_the_answer_has_the_id_of_the_request(
     assert len(calls[0]) == 2
 
 
+def test_ids_of_calls_differ_by_prompt_and_are_the_same_whole_and_streamed(
+    relay: InProcessRelay, upstream: UpstreamTransport
+) -> None:
+    ids = qwen3().encode(CALL)
+    found: list[list[list[str]]] = []
+    for prompt in (PROMPT, [*PROMPT, 1]):
+        request = generate_request(token_ids=prompt)
+        upstream.replies(answer(response_of(ids)), stream(chunks_of(ids)))
+        complete = relay.post(CHAT + RELAY, relay_chat(request, stream=False, tools=TOOLS)).json()
+        events = relay.stream(CHAT + RELAY, relay_chat(request, tools=TOOLS))
+        found.append([[name for name, _, _ in said[0].calls] for said in (whole(complete), added_up(events))])
+    assert [complete == streamed for complete, streamed in found] == [True, True]
+    assert len({*found[0][0], *found[1][0]}) == 4
+
+
 @pytest.mark.parametrize("given", [None, PROMPT])
 @pytest.mark.parametrize("streamed", [True, False])
 def test_token_ids_are_returned_if_asked_for(

@@ -356,6 +356,31 @@ def test_a_chunk_may_have_reasoning_content_and_calls(model: ServedModel) -> Non
     ]
 
 
+@pytest.mark.parametrize("prompt", [None, [65], [65, 66]])
+def test_ids_of_calls_are_those_of_the_complete_answer(model: ServedModel, prompt: list[int] | None) -> None:
+    """The prompt comes with the first chunk only, in the request or in the generate chunk."""
+    client = {"tools": TOOLS, "messages": [{"role": "assistant", "tool_calls": [{"id": "a"}]}]}
+    local, token_ids = Local(model), ids(model, CALL + CALL)
+    response = {"request_id": "gen-1", "choices": [{"index": 0, "token_ids": token_ids}]}
+    _, complete = local.post(
+        CHAT, {"chat_request": client, "generate_response": response, "prompt_token_ids": prompt}
+    )
+    expected = [call["id"] for call in complete["choices"][0]["message"]["tool_calls"]]
+    assert len(set(expected)) == 2
+    for given in ({"prompt_token_ids": prompt}, {}):
+        first = {**chunk(token_ids[:5]), **({} if given else {"prompt_token_ids": prompt})}
+        body = {"stream": True, "chat_request": client, **given, "generate_chunk": first}
+        _, begun = local.post(CHAT, body)
+        said = [begun["chunk"]]
+        state = begun["stream_state"]
+        for token_id in token_ids[5:]:
+            body = {"stream": True, "chat_request": client, "generate_chunk": chunk([token_id])}
+            _, answered = local.post(CHAT, {**body, "stream_state": state})
+            state = answered["stream_state"]
+            said.append(answered["chunk"])
+        assert [name for name, _, _ in added_up(said)[0].calls] == expected
+
+
 def test_complete_calls_come_at_once() -> None:
     whole_calls = parsing("complete")
     chunks = [chunk([token_id]) for token_id in ids(whole_calls, CALL)]
