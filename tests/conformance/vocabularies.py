@@ -258,6 +258,8 @@ def _write(derived: Derived, base: Path, target: Path) -> None:
     definition["normalizer"] = None if derived.base == "qwen3" else definition["normalizer"]
     # It repeats what tokenizer.json has, by the old names.
     config.pop("added_tokens_decoder", None)
+    # The base's prompts end differently.
+    config.pop("chat_template", None)
     added = {token["id"]: token for token in definition["added_tokens"]}
     named = {token_id: token for token, token_id in definition["model"]["vocab"].items()}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)

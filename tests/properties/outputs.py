@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -112,7 +112,8 @@ class Family:
 def _parsers(vocabulary_name: str, tools: str, reasoning: str | None) -> Parsers:
     loaded = load_parsers(vocabulary(vocabulary_name), tools, reasoning)
     assert loaded
-    return loaded
+    # Some families borrow another model's tokenizer, whose prompts end differently.
+    return replace(loaded, prompts=())
 
 
 @cache
