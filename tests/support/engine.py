@@ -46,7 +46,7 @@ def parse_chunks(
             state = load_state(parser, json.loads(json.dumps(dump_state(parser, state))))
         more, state = parse(parser, state, chunk)
         events += more
-    last, _ = finish(parser, state, cut=cut)
+    last = finish(parser, state, cut=cut)
     return events + last
 
 
@@ -79,7 +79,7 @@ class Stream:
 
     def ended(self, *, cut: bool) -> list[Event]:
         """Return all events if the output ends here."""
-        return join_events([*self.events, *finish(self.parser, self.state, cut=cut)[0]])
+        return join_events([*self.events, *finish(self.parser, self.state, cut=cut)])
 
 
 def parse_ids(

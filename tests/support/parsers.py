@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from derender.parsing import CallArguments, CallStart, Content, Reasoning, offered_tools, parse_tool_choice
+from derender.parsing import (
+    CallArguments,
+    CallEnd,
+    CallStart,
+    Content,
+    Reasoning,
+    offered_tools,
+    parse_tool_choice,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -54,5 +62,8 @@ def fold(events: Iterable[Event]) -> Message:
                 assert index == len(calls) - 1, "arguments of a call that has ended"
                 name, before = calls[index]
                 calls[index] = (name, before + text)
+            case CallEnd(index):
+                assert index == len(calls) - 1, "the end of a call that is not open"
+                continue
         assert text
     return Message(content, reasoning, calls)

@@ -10,6 +10,7 @@ from derender.errors import BadRequest
 from derender.parsing import (
     AUTO,
     CallArguments,
+    CallEnd,
     CallStart,
     Content,
     EarlierCalls,
@@ -78,8 +79,8 @@ class MessageDelta(NamedTuple):
     content: str
     reasoning: str = ""
     calls: Sequence[NewCall | MoreArguments] = ()
-    new_calls: int = 0
-    """How many calls begin, without one that the end of the output cut off."""
+    complete_calls: int = 0
+    """How many calls end. One that the model broke off, or that was cut, never does."""
 
 
 class MessageParser(Struct, frozen=True):
@@ -151,17 +152,15 @@ class MessageParser(Struct, frozen=True):
         if self.parser is None or state is None:
             return MessageDelta("".join(map(str, pieces))), None
         events, state = parse(self.parser, state, pieces)
-        cuts_call = False
         if ended:
-            last, cuts_call = finish(self.parser, state, cut=(finish_reason or "stop") != "stop")
-            events += last
+            events += finish(self.parser, state, cut=(finish_reason or "stop") != "stop")
         reasoning = [event.text for event in events if isinstance(event, Reasoning)]
         starts = {event.index: event for event in events if isinstance(event, CallStart)}
         return MessageDelta(
             content="".join([event.text for event in events if isinstance(event, Content)]),
             reasoning="".join(reasoning) if self.include_reasoning else "",
             calls=self._calls(events, starts, seed, choice),
-            new_calls=len(starts) - cuts_call,
+            complete_calls=sum(isinstance(event, CallEnd) for event in events),
         ), state
 
     def _calls(

@@ -1,6 +1,6 @@
 """Reasoning and tool calls out of a model's output, as a state machine whose state is a value (README.md)."""
 
-from .engine.events import CallArguments, CallStart, Content, Event, Reasoning
+from .engine.events import CallArguments, CallEnd, CallStart, Content, Event, Reasoning
 from .engine.machine import finish, parse
 from .engine.parser import Parser
 from .engine.prompt import start
@@ -16,6 +16,7 @@ __all__ = [
     "REASONING_PARSERS",
     "TOOL_CALL_PARSERS",
     "CallArguments",
+    "CallEnd",
     "CallStart",
     "Content",
     "EarlierCalls",

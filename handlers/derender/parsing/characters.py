@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["MAX_MARKERS", "WHITESPACE", "decode_markers", "drop_markers", "encode_markers", "number_markers"]
+__all__ = [
+    "MAX_MARKERS",
+    "WHITESPACE",
+    "decode_markers",
+    "encode_markers",
+    "number_markers",
+    "skip_space",
+]
 
 WHITESPACE: Final = " \t\r\n"
+_SPACE: Final = re.compile(f"[{WHITESPACE}]*")
 _FIRST_MARKER: Final = 0xD800
 MAX_MARKERS: Final = 0x800
 """Maximum number of markers that can have a character."""
@@ -49,6 +57,7 @@ def decode_markers(text: str, texts: Mapping[str, str]) -> str:
     return text if _MARKER.search(text) is None else _MARKER.sub(lambda match: texts.get(match[0], ""), text)
 
 
-def drop_markers(text: str) -> str:
-    """Remove the characters of markers."""
-    return _MARKER.sub("", text)
+def skip_space(text: str, start: int) -> int:
+    """Return where the white space ends that begins at a place."""
+    space = _SPACE.match(text, start)
+    return space.end() if space else start

@@ -198,7 +198,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             before,
             output=output,
             parsing=parsing,
-            calls=before.calls + message.new_calls,
+            calls=before.calls + message.complete_calls,
             logprob_context=self.model.logprobs.strings.extend_context(before.logprob_context, entries),
             received=before.received + len(choice.token_ids or ()),
             finished=choice.finish_reason is not None,

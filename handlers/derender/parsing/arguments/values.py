@@ -37,6 +37,12 @@ class ValueState(
     notation: NotationState = START
     """The state of reading JSON."""
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether it began as JSON and turned out not to be."""
+        phase = self.notation.phase
+        return phase == "bad" or (phase == "done" and bool(self.kept.strip(WHITESPACE)))
+
 
 class ValueResult(NamedTuple):
     """What reading a piece of a value gave."""
@@ -78,9 +84,6 @@ def read_value(
         text = state.kept + text
         result = read_notation(JSON, state.notation, text, 0, markers=markers)
         rest = decode_markers(text[result.end :], markers)
-        if result.state.phase in ("done", "bad"):
-            # It only matters whether something follows.
-            rest = rest.strip(WHITESPACE)[:1]
         return ValueResult(result.json, ValueState("json", rest, result.state))
     kept = state.kept + decode_markers(text, markers)
     if whole or len(kept) <= MAX_UNDECIDED:

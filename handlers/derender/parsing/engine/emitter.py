@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 from zlib import adler32, crc32
 
 from derender.parsing.arguments.literals import escape
-from derender.parsing.characters import WHITESPACE, decode_markers, drop_markers
+from derender.parsing.arguments.values import ValueState
+from derender.parsing.characters import WHITESPACE, decode_markers
 
-from .events import CallArguments, CallStart, Content, Event, Reasoning
+from .events import CallArguments, CallEnd, CallStart, Content, Event, Reasoning
 from .format import Shows, Text
 from .lifecycle import TRANSITIONS, Effect, Status, Step
 from .state import MAX_LEADING_SPACE, Call, OpenCall, OpenCalls
@@ -23,15 +24,14 @@ __all__ = ["Emitter"]
 MAX_KEYS: Final = 48
 """Maximum number of parameters of a call whose names are remembered when calls are streamed."""
 MAX_BUFFERED: Final = 1000
-"""Maximum bytes of the state that later calls may take when calls are streamed."""
-_CALL_SIZE: Final = 30
+"""Maximum bytes of the state that a call may take that is kept when calls are streamed."""
+_BEGUN: Final = 2
 
 
 class Emitter:
     """Collects the events of one run, and keeps account of them in the state.
 
-    When calls are streamed, the first call is emitted from its name on. A later call is kept while it is
-    short: if the output is cut in it, the client has complete calls only.
+    When calls are streamed, the first call is emitted once its arguments have begun.
     """
 
     __slots__ = ("events", "parser", "state")
@@ -43,32 +43,36 @@ class Emitter:
     # Text.
 
     def emit_text(self, shows: Shows, text: str) -> None:
-        """Emit text. White space that comes first waits for what follows, which may be a marker."""
+        """Emit text. White space that comes first waits for what follows, which may be a marker. Text of
+        another message goes on in a new line, so that words don't run together."""
         state = self.state
-        if shows is Shows.CONTENT:
-            first, joins = not state.answered, state.answer_joins
-        else:
-            first, joins = not state.reasoned, state.reasoning_joins
-        if first or joins:
+        if state.shown != shows:
             text = state.leading_space + text
             waits = len(text) <= MAX_LEADING_SPACE and not text.strip(WHITESPACE)
             state.leading_space = text if waits else ""
             if waits:
                 return
+            if (state.answered if shows is Shows.CONTENT else state.reasoned) and text[0] not in WHITESPACE:
+                text = f"\n{text}"
+            state.shown = shows.value
         if not text:
             return
-        if joins:
-            text = f"{self.parser.grammar.joins}{text}"
         if shows is Shows.CONTENT:
-            state.answered, state.answer_joins = True, False
+            state.answered = True
             self.events.append(Content(text))
         else:
-            state.reasoned, state.reasoning_joins = True, False
+            state.reasoned = True
             self.events.append(Reasoning(text))
 
-    def end_message(self) -> None:
-        """End a message. Text that follows is another's, and joined to the text before."""
-        self.state.answer_joins, self.state.reasoning_joins = self.state.answered, self.state.reasoned
+    def end_text(self, *, goes_on: bool) -> None:
+        """End text before a marker. White space that still waits is left out.
+
+        Args:
+            goes_on: Whether text of the same kind follows the marker.
+        """
+        self.state.leading_space = ""
+        if not goes_on:
+            self.state.shown = ""
 
     def emit_leading_space(self) -> None:
         """Emit the white space of an output that has nothing else."""
@@ -92,9 +96,9 @@ class Emitter:
         if calls.status is Status.BUFFERED:
             if text:
                 calls.raw.append(text)
-                self._stream_if_long(calls)
+                self._stream_if_begun(calls)
         elif calls.status is Status.TEXT:
-            self._restore(calls, text)
+            self._emit_as_text(calls, text)
 
     def step(self, calls: OpenCalls, step: Step) -> None:
         """Move the markup to its next status."""
@@ -103,10 +107,13 @@ class Emitter:
             case Effect.EMIT:
                 self._emit(calls)
             case Effect.RESTORE:
-                self._restore(calls, "".join(calls.raw))
-                calls.raw, calls.kept, calls.call = [], [], None
+                # Of a streamed call, a value may be kept to see what it is.
+                kept = calls.reading.kept if isinstance(calls.reading, ValueState) else ""
+                text = "".join(calls.raw) if calls.status is Status.BUFFERED else kept
+                calls.raw, calls.kept, calls.call, calls.reading = [], [], None, None
+                self._emit_as_text(calls, text)
             case Effect.SALVAGE if not self.state.emitted:
-                self._emit_as_text(calls, self.parser.grammar.remove_markers("".join(calls.raw)))
+                self._emit_as_text(calls, "".join(calls.raw))
             case _:
                 pass
         if status is None:
@@ -114,61 +121,77 @@ class Emitter:
         else:
             calls.status = status
 
-    def _restore(self, calls: OpenCalls, text: str) -> None:
-        """Emit markup as the text it is: as the model wrote it, or without markers if no calls are wanted."""
-        if self.parser.calls_wanted:
-            self._emit_as_text(calls, decode_markers(text, self.parser.grammar.texts))
-        else:
-            self._emit_as_text(calls, drop_markers(text))
+    def give_up(self, calls: OpenCalls, text: str) -> None:
+        """End markup that is no call.
+
+        Args:
+            calls: The markup.
+            text: Text of it that was not taken yet.
+        """
+        self.step(calls, Step.REJECT)
+        self.add_markup(calls, text)
+        self.step(calls, Step.CLOSE)
 
     def _emit_as_text(self, calls: OpenCalls, text: str) -> None:
         origin = self.parser.grammar.regions[calls.origin]
-        self.emit_text(origin.shows if isinstance(origin, Text) else Shows.CONTENT, text)
+        self.emit_text(
+            origin.shows if isinstance(origin, Text) else Shows.CONTENT,
+            decode_markers(text, self.parser.grammar.texts),
+        )
 
     def _emit(self, calls: OpenCalls) -> None:
         """Emit the calls that are kept, and the open call as far as it is there."""
         for call in calls.kept:
-            self._emit_call(call.name, call.written_id, call.arguments)
+            self._begin_call(call.name, call.written_id, call.arguments)
+            self.events.append(CallEnd(self.state.emitted - 1))
         if calls.call is not None:
-            self._emit_call(calls.call.name, calls.call.written_id, "".join(calls.call.arguments))
+            self._begin_call(calls.call.name, calls.call.written_id, "".join(calls.call.arguments))
             calls.call.arguments = []
         calls.raw, calls.kept = [], []
 
-    def _emit_call(self, name: str, written_id: str, arguments: str) -> None:
+    def _begin_call(self, name: str, written_id: str, arguments: str) -> None:
+        self.state.leading_space = ""
         self.events.append(CallStart(self.state.emitted, name, written_id))
-        if arguments:
-            self.events.append(CallArguments(self.state.emitted, arguments))
+        self.events.append(CallArguments(self.state.emitted, arguments))
         self.state.emitted += 1
 
-    def _stream_if_long(self, calls: OpenCalls) -> None:
-        if self.parser.whole_calls or not (calls.kept or calls.call):
+    def _stream_if_begun(self, calls: OpenCalls) -> None:
+        """Stream the open call if its arguments have begun, and it is the first or long.
+
+        A call in the reasoning may be quoted, and a later call may be cut, so they are kept while they are
+        short.
+        """
+        call = calls.call
+        # One character may begin anything.
+        if self.parser.whole_calls or call is None or len("".join(call.arguments).strip()) < _BEGUN:
             return
-        kept = [part for call in calls.kept for part in (call.name, call.written_id, call.arguments)]
-        count = len(calls.kept)
-        if calls.call is not None:
-            kept += (calls.call.name, calls.call.written_id, *calls.call.arguments)
-            count += 1
+        is_first = not self.state.emitted and not calls.kept and calls.origin not in self.parser.grammar.quotes
+        kept = [part for each in calls.kept for part in (each.name, each.written_id, each.arguments)]
         # About its size as JSON.
-        if len(dumps("".join([*calls.raw, *kept]))) + _CALL_SIZE * count > MAX_BUFFERED:
+        if is_first or len(dumps("".join([*calls.raw, *kept, *call.arguments]))) > MAX_BUFFERED:
             self.step(calls, Step.STREAM)
 
     # The open call.
 
-    def open_call(self, calls: OpenCalls, name: str, written_id: str) -> bool:
-        """Open a call. Returns whether there may be a call of that name."""
+    def open_call(self, calls: OpenCalls, name: str, written_id: str, *, offered: bool = False) -> bool:
+        """Open a call. Returns whether there may be a call of that name.
+
+        Args:
+            calls: The markup.
+            name: The tool's name.
+            written_id: The id that the model wrote.
+            offered: Whether the client must have offered the tool.
+        """
         if calls.status is Status.TEXT:
             return True
         self.end_call(calls)
-        if self.parser.grammar.offered_only and name not in self.parser.tools:
+        if (offered or self.parser.grammar.offered_only) and name not in self.parser.tools:
             self.step(calls, Step.REJECT)
             return False
-        if self.parser.one_call and self.state.emitted + len(calls.kept) > 0:
+        if self.parser.one_call and self.state.emitted + len(calls.kept):
             self.step(calls, Step.SKIP)
-            return True
-        self.step(calls, Step.OPEN)
-        calls.call = OpenCall(name, written_id)
-        if not self.parser.whole_calls and not self.state.emitted:
-            self.step(calls, Step.STREAM)
+        else:
+            calls.call = OpenCall(name, written_id)
         return True
 
     def begin_parameter(self, calls: OpenCalls, key: str) -> None:
@@ -200,18 +223,26 @@ class Emitter:
         call.started = True
         if calls.status is Status.BUFFERED:
             call.arguments.append(json)
-            self._stream_if_long(calls)
+            self._stream_if_begun(calls)
         elif calls.status is Status.STREAMED:
             self.events.append(CallArguments(self.state.emitted - 1, json))
 
-    def end_call(self, calls: OpenCalls) -> None:
-        """End the open call."""
+    def end_call(self, calls: OpenCalls, *, listed: bool = False) -> None:
+        """End the open call, which is complete.
+
+        Args:
+            calls: The markup.
+            listed: Whether it counts only once its list has closed.
+        """
         if (call := calls.call) is None:
             return
         if not call.started:
             self.add_arguments(calls, "{}")
         elif call.parameters:
             self.add_arguments(calls, "}")
-        if calls.status is Status.BUFFERED:
+        if listed and calls.status is Status.BUFFERED:
             calls.kept.append(Call(call.name, call.written_id, "".join(call.arguments)))
+        else:
+            self.step(calls, Step.COMPLETE)
+            self.events.append(CallEnd(self.state.emitted - 1))
         calls.call = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["CallArguments", "CallStart", "Content", "Event", "Reasoning"]
+__all__ = ["CallArguments", "CallEnd", "CallStart", "Content", "Event", "Reasoning"]
 
 
 class Content(Struct, frozen=True):
@@ -31,11 +31,18 @@ class CallStart(Struct, frozen=True):
 
 
 class CallArguments(Struct, frozen=True):
-    """Text of a call's arguments. All of a call's texts joined are one JSON object."""
+    """Text of a call's arguments. All texts of a call that ends, joined, are one JSON object."""
 
     index: int
     """The call's number."""
     text: str
 
 
-Event = Content | Reasoning | CallStart | CallArguments
+class CallEnd(Struct, frozen=True):
+    """The end of a tool call. A call that the model broke off has none."""
+
+    index: int
+    """The call's number."""
+
+
+Event = Content | Reasoning | CallStart | CallArguments | CallEnd

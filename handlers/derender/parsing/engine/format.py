@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from derender.parsing.arguments.notation import START, Notation, NotationState
 from derender.parsing.arguments.values import DeclaredType
@@ -19,6 +20,7 @@ from derender.parsing.patterns import ANYTHING, SPACE, Pattern, Regex, ahead
 from .state import Call
 
 __all__ = [
+    "BEGINNING",
     "NO_CALL",
     "Act",
     "Arguments",
@@ -31,7 +33,9 @@ __all__ = [
     "Markup",
     "Reader",
     "Region",
+    "Section",
     "Shows",
+    "Slip",
     "Text",
     "Thoughts",
     "Value",
@@ -61,6 +65,25 @@ class Act(StrEnum):
     """A call without arguments."""
 
 
+BEGINNING: Final = (Act.BEGIN, Act.OPEN, Act.OPEN_CLOSE)
+"""What begins markup of calls, unless it has begun."""
+
+
+class Slip(StrEnum):
+    """What models write amiss, if it can mean one thing only.
+
+    An edge that reads a slip leads to where the edge without it would have led. If a call begins at such an
+    edge, it has to name a tool that the client offered.
+    """
+
+    NO_END = "an end is missing"
+    """The end of a value, a call or a section, before the next beginning or the end of the output."""
+    TWICE = "a marker is written twice"
+    NO_SECTION = "a call without its section"
+    OTHER_NOTATION = "a call in another notation"
+    """In the notation of a neighbour: JSON for elements, a bare object for one in markup."""
+
+
 class Edge(Struct, frozen=True):
     """Where a pattern matches, the engine moves to another region."""
 
@@ -77,6 +100,8 @@ class Edge(Struct, frozen=True):
     """The region that follows if the call that is named will not begin."""
     origin: str = ""
     """The region that goes on if the calls that begin turn out to be none, if not the one it leads out of."""
+    slip: Slip | None = None
+    """What it reads generously."""
 
 
 NO_CALL: Final = Edge((ahead(ANYTHING),), "content")
@@ -134,6 +159,8 @@ class Arguments(Struct, frozen=True):
     """The region that follows a fault, if not the same."""
     closes: bool = False
     """Whether the markup ends with the region: no marker follows."""
+    listed: bool = False
+    """Whether the call counts only once the list that it stands in has closed."""
     start: NotationState = START
     """Where reading starts: behind the opening brace, if the edge has read it."""
 
@@ -149,6 +176,7 @@ class CallObjects(Struct, frozen=True):
 
 Region = Text | Markup | Value | Body | Arguments | CallObjects
 """A stretch of an output."""
+
 
 Reader = Callable[[str, Mapping[str, str], Mapping[str, object]], Sequence[Call] | None]
 """Reads calls: their text, what the patterns around it captured, and the tools offered (name → JSON schema of
@@ -182,9 +210,12 @@ class Format(Struct, frozen=True):
         markers: Control tokens of the format. If the vocabulary has one as a token, only that token is the
             marker, and text that looks like it is text.
         first: Edges that exist only where the answer begins.
-        content: Edges out of the answer's text.
+        between: Edges that exist where the answer begins, and after a call.
+        called: Edges that exist after a call.
+        content: Edges out of the answer's text, wherever it is.
         reasoning: Edges out of the reasoning.
-        regions: Regions besides `content` and `reasoning`.
+        regions: Regions besides `answer`, where the answer begins, `content`, where it goes on, `called`, where
+            it goes on after a call, and `reasoning`.
         start: The region an output begins in if nothing is known of the prompt.
         start_thinking: The same, if the client switched thinking on.
         start_answering: The same, if the client switched thinking off.
@@ -200,12 +231,13 @@ class Format(Struct, frozen=True):
         plain: Whether control tokens are read as the text that they are written as.
         after_prompt: The region that a prompt ends in → the region that its output begins in, if not the same.
         anchors: What begins the model's message in a prompt. Otherwise its last control token does.
-        joins: What joins the texts of two messages. Markup between two texts separates messages.
         ids: How ids of calls look.
     """
 
     markers: tuple[str, ...] = ()
     first: tuple[Edge, ...] = ()
+    between: tuple[Edge, ...] = ()
+    called: tuple[Edge, ...] = ()
     content: tuple[Edge, ...] = ()
     reasoning: tuple[Edge, ...] = ()
     regions: Mapping[str, Region] = {}
@@ -220,26 +252,46 @@ class Format(Struct, frozen=True):
     plain: bool = False
     after_prompt: Mapping[str, str] = {}
     anchors: tuple[Pattern | Regex, ...] = ()
-    joins: str = ""
     ids: Ids = Ids.OPENAI
 
 
-def section(call: Edge, ends: str, *more: Edge) -> dict[str, Region]:
-    """Return the regions of a section of calls: `section`, where it begins, and `calls`, after a call in it.
+class Section(NamedTuple):
+    """Edges into a section of calls, and its regions."""
 
-    A section without calls is text, unless it is empty. In a section with calls, text that is no call is left
-    out.
+    content: tuple[Edge, ...]
+    reasoning: tuple[Edge, ...]
+    called: tuple[Edge, ...]
+    regions: dict[str, Region]
+
+
+def section(begins: Pattern, call: Edge, ends: str, *more: Edge) -> Section:
+    """Return the parts of a format whose calls stand in a section.
+
+    The section's markers are markup if it has a call, or is empty. Text before its first call is left out,
+    later text is content. A call without the section is a slip.
 
     Args:
+        begins: What begins the section.
         call: The edge where a call begins.
         ends: The marker that ends the section.
         more: Edges where calls of other forms begin.
     """
     calls = (call, *more)
-    return {
-        "section": Markup(
-            (*calls, Edge((SPACE, ends), "content", Act.CLOSE), Edge((ahead(ANYTHING),), "no call yet"))
+    alone = tuple(replace(each, slip=Slip.NO_SECTION) for each in calls)
+    return Section(
+        content=(
+            *(Edge((*begins, ahead(*each.pattern)), "calls") for each in calls),
+            Edge(begins, "section", Act.BEGIN),
+            *alone,
         ),
-        "no call yet": Markup((*calls, Edge((ends,), "content"))),
-        "calls": Markup((*calls, Edge((ends,), "content"))),
-    }
+        # Models quote the marker in their reasoning.
+        reasoning=(*(Edge((*begins, ahead(*each.pattern)), "section", Act.BEGIN) for each in calls), *alone),
+        called=(Edge((SPACE, ends), "called", slip=Slip.TWICE),),
+        regions={
+            "section": Markup(
+                (*calls, Edge((SPACE, ends), "called", Act.CLOSE), Edge((ahead(ANYTHING),), "no call yet"))
+            ),
+            "no call yet": Markup((*calls, Edge((ends,), "content"))),
+            "calls": Text(Shows.CONTENT, (*calls, Edge((SPACE, ends), "called"))),
+        },
+    )

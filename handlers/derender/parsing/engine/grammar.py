@@ -12,11 +12,11 @@ from derender.parsing.arguments.notation import with_quotes
 from derender.parsing.characters import encode_markers, number_markers
 from derender.parsing.patterns import ANYTHING, Regex, Scanner, ahead
 
-from .format import Arguments, Edge, Format, Shows, Text, Thoughts
+from .format import BEGINNING, Act, Arguments, CallObjects, Edge, Format, Shows, Text, Thoughts
 from .state import MAX_LOOKBEHIND
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from derender.decoding.pieces import Piece
     from derender.parsing.patterns import Pattern
@@ -37,6 +37,9 @@ class Grammar:
     Attributes:
         regions: The regions by name.
         scanners: The search for each region's edges.
+        ends: What follows the arguments or call objects of a region, as it is in the parsed text.
+        quotes: Regions of reasoning in which calls may begin, but be quoted, too.
+        reasoning_ends: The search for what ends the reasoning. A call that is quoted does not swallow its end.
         markers: Token id → the character that stands for it in the parsed text.
         texts: That character → the marker's text.
         marker_texts: All markers as they are in the parsed text.
@@ -49,11 +52,13 @@ class Grammar:
         after_prompt: The region that a prompt ends in → the region that its output begins in, if not the same.
         anchor: Searches for what begins the model's message in a prompt.
         turn: Id of the token that begins a message and is read as part of it.
-        joins: What joins the texts of two messages.
     """
 
     regions: Mapping[str, Region]
     scanners: Mapping[str, Scanner | RegexScanner]
+    ends: Mapping[str, tuple[str, ...]]
+    quotes: frozenset[str]
+    reasoning_ends: Scanner | RegexScanner
     markers: Mapping[int, str]
     texts: Mapping[str, str]
     marker_texts: tuple[str, ...]
@@ -66,17 +71,10 @@ class Grammar:
     after_prompt: Mapping[str, str]
     anchor: Scanner | RegexScanner | None
     turn: int | None
-    joins: str
 
     def encode(self, pieces: Sequence[Piece]) -> str:
         """Return the parsed text of an output's pieces."""
         return "".join([piece if isinstance(piece, str) else self.markers[piece] for piece in pieces])
-
-    def remove_markers(self, text: str) -> str:
-        """Remove all markers from a whole text, tokens or not."""
-        for marker in self.marker_texts:
-            text = text.replace(marker, "")
-        return text
 
 
 def compile_grammar(
@@ -115,6 +113,21 @@ def compile_grammar(
             name: _scanner([edge.pattern for edge in region.edges], characters)
             for name, region in regions.items()
         },
+        ends={
+            name: tuple(_ends(regions[region.then], characters))
+            for name, region in regions.items()
+            if isinstance(region, Arguments | CallObjects)
+        },
+        quotes=frozenset(
+            name
+            for name, region in regions.items()
+            if isinstance(region, Text)
+            and region.shows is Shows.REASONING
+            and any(edge.act in BEGINNING for edge in region.edges)
+        ),
+        reasoning_ends=_scanner(
+            [edge.pattern for edge in regions["reasoning"].edges if edge.act is Act.NONE], characters
+        ),
         markers={added_tokens[text]: character for text, character in characters.items()},
         texts={character: text for text, character in characters.items()},
         marker_texts=tuple(encode_markers(text, characters) for text in texts),
@@ -131,21 +144,32 @@ def compile_grammar(
         lookbehind=MAX_LOOKBEHIND if plain else 0,
         vocabulary=vocabulary,
         control=vocabulary.special.union(added_tokens[text] for text in added_tokens if text.strip()),
-        after_prompt={"content": "answer"}
+        after_prompt={"prompt": "answer", "content": "answer", "called": "answer"}
         | dict(chain.from_iterable(each.after_prompt.items() for each in formats)),
         anchor=_scanner(anchors, characters) if anchors else None,
         turn=added_tokens.get(turn) if turn else None,
-        joins=next((each.joins for each in formats if each.joins), ""),
     )
+
+
+def _ends(region: Region, characters: Mapping[str, str]) -> Iterator[str]:
+    """Yield the markers that a region begins with, as they are in the parsed text."""
+    for edge in region.edges:
+        if edge.act is Act.CLOSE:
+            yield from (encode_markers(part, characters) for part in edge.pattern if isinstance(part, str))
 
 
 def _combine(formats: Sequence[Format], forced: Format, *, reasoned: bool) -> dict[str, Region]:
     """Return the regions of formats. If nothing parses reasoning, reasoning is content."""
     content = tuple(chain.from_iterable(each.content for each in formats))
+    between = tuple(chain.from_iterable(each.between for each in formats))
+    called = chain.from_iterable(each.called for each in formats)
     first = chain.from_iterable(each.first for each in (forced, *formats))
+    to_content = Edge((ahead(ANYTHING),), "content")
     regions: dict[str, Region] = {
-        "answer": Text(Shows.CONTENT, (*first, *content, Edge((ahead(ANYTHING),), "content"))),
+        "answer": Text(Shows.CONTENT, (*first, *between, *content, to_content)),
         "content": Text(Shows.CONTENT, content),
+        "called": Text(Shows.CONTENT, (*called, *between, *content, to_content)),
+        "prompt": Text(Shows.CONTENT, (*between, *content)),
         "reasoning": Text(Shows.REASONING, tuple(chain.from_iterable(each.reasoning for each in formats))),
     }
     for each in (*formats, forced):

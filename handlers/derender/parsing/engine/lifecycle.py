@@ -22,8 +22,6 @@ class Status(StrEnum):
     """The call is emitted as it arrives."""
     SKIPPED = "skipped"
     """The call is left out: the client wants one call only."""
-    BROKEN = "broken"
-    """The rest is left out: a call that was partly emitted turned out to be none."""
     TEXT = "text"
     """All of it is text: it is no call, or no calls are wanted."""
 
@@ -31,22 +29,18 @@ class Status(StrEnum):
 class Step(StrEnum):
     """What can happen to markup."""
 
-    OPEN = "open"
-    """A call begins: its name is known."""
     SKIP = "skip"
     """A call begins that the client does not want."""
     STREAM = "stream"
-    """The open call is no longer kept: it is the first, or it has become long."""
+    """The open call is no longer kept: its arguments have begun, and it is the first, or has become long."""
     COMPLETE = "complete"
-    """A call ends, and nothing that follows can change it."""
+    """The open call ends, and counts."""
     REJECT = "reject"
-    """The markup turns out to be no call."""
+    """What follows the last complete call turns out to be no call."""
     CLOSE = "close"
-    """The markup ends, and is complete."""
-    LEAVE = "leave"
-    """Text follows before the markup has ended."""
+    """The markup ends."""
     END = "end"
-    """The output ends before the markup has ended."""
+    """The output ends before the markup has ended. What is no longer buffered is rejected and closed."""
 
 
 class Effect(StrEnum):
@@ -55,7 +49,8 @@ class Effect(StrEnum):
     NONE = ""
     EMIT = "emit the calls"
     RESTORE = "give the text back"
-    SALVAGE = "give the text back without markers, if no call was emitted"
+    """The text that is not part of an emitted call, as the model wrote it."""
+    SALVAGE = "give the text back, if no call was emitted"
 
 
 class Transition(NamedTuple):
@@ -68,20 +63,14 @@ class Transition(NamedTuple):
 
 
 LIFECYCLE: Final = (
-    Transition(Step.OPEN, (Status.BUFFERED, Status.STREAMED), Effect.NONE, Status.BUFFERED),
-    Transition(Step.SKIP, (Status.BUFFERED, Status.STREAMED), Effect.NONE, Status.SKIPPED),
+    Transition(Step.SKIP, (Status.BUFFERED,), Effect.NONE, Status.SKIPPED),
     Transition(Step.STREAM, (Status.BUFFERED,), Effect.EMIT, Status.STREAMED),
-    Transition(Step.COMPLETE, (Status.BUFFERED, Status.STREAMED), Effect.EMIT, Status.BUFFERED),
-    Transition(Step.COMPLETE, (Status.SKIPPED,), Effect.EMIT, Status.SKIPPED),
-    Transition(Step.REJECT, (Status.BUFFERED,), Effect.RESTORE, Status.TEXT),
-    Transition(Step.REJECT, (Status.STREAMED,), Effect.NONE, Status.BROKEN),
-    Transition(Step.REJECT, (Status.SKIPPED,), Effect.EMIT, Status.SKIPPED),
-    Transition(Step.CLOSE, tuple(Status), Effect.EMIT, None),
-    Transition(Step.LEAVE, (Status.BUFFERED,), Effect.RESTORE, None),
-    Transition(Step.LEAVE, (Status.SKIPPED,), Effect.EMIT, None),
-    Transition(Step.LEAVE, (Status.STREAMED, Status.BROKEN, Status.TEXT), Effect.NONE, None),
-    Transition(Step.END, (Status.BUFFERED, Status.SKIPPED), Effect.SALVAGE, None),
-    Transition(Step.END, (Status.STREAMED, Status.BROKEN, Status.TEXT), Effect.NONE, None),
+    Transition(Step.COMPLETE, (Status.BUFFERED,), Effect.EMIT, Status.BUFFERED),
+    Transition(Step.COMPLETE, (Status.STREAMED,), Effect.NONE, Status.BUFFERED),
+    Transition(Step.REJECT, (Status.BUFFERED, Status.STREAMED), Effect.RESTORE, Status.TEXT),
+    Transition(Step.CLOSE, (Status.BUFFERED,), Effect.EMIT, None),
+    Transition(Step.CLOSE, (Status.STREAMED, Status.SKIPPED, Status.TEXT), Effect.NONE, None),
+    Transition(Step.END, (Status.BUFFERED,), Effect.SALVAGE, None),
 )
 TRANSITIONS: Final = {(before, row.step): (row.effect, row.after) for row in LIFECYCLE for before in row.before}
 """The same, by status and step."""

@@ -1,7 +1,7 @@
 """The machine that runs any format.
 
     events, state = parse(parser, state, pieces)     # as often as pieces arrive
-    events, truncates = finish(parser, state, cut=False)
+    events = finish(parser, state, cut=False)
 
 A whole output is one piece to the same machine, so any split of an output gives the same events, joined.
 """
@@ -19,10 +19,11 @@ from derender.parsing.arguments.call_objects import (
 from derender.parsing.arguments.notation import START, NotationState, read_notation
 from derender.parsing.arguments.schema import ANY_TYPE, parameter_types
 from derender.parsing.arguments.values import ValueState, begin_value, end_value, read_value
-from derender.parsing.characters import WHITESPACE, decode_markers
+from derender.parsing.characters import WHITESPACE, decode_markers, skip_space
+from derender.parsing.patterns import Match
 
 from .emitter import Emitter
-from .format import Act, Arguments, Body, CallObjects, Markup, Shows, Text, Value
+from .format import BEGINNING, Act, Arguments, Body, CallObjects, Markup, Shows, Text, Value
 from .lifecycle import Status, Step
 from .state import BodyState, compact_state, copy_state
 
@@ -57,24 +58,20 @@ def parse(parser: Parser, state: ParserState, pieces: Sequence[Piece]) -> tuple[
     return machine.emitter.events, compact_state(machine.state)
 
 
-def finish(parser: Parser, state: ParserState, *, cut: bool) -> tuple[list[Event], bool]:
+def finish(parser: Parser, state: ParserState, *, cut: bool) -> list[Event]:
     """Parse the end of an output.
 
     Args:
         parser: How it is parsed.
         state: The state after the last piece.
         cut: Whether the output was cut at a length, so that what is open is not complete.
-
-    Returns:
-        The events, and whether the end truncates a call that was partly emitted.
     """
     machine = _Machine(parser, state, "", final=True, cut=cut)
     machine.run()
-    truncates = machine.end()
-    return machine.emitter.events, truncates
+    machine.end()
+    return machine.emitter.events
 
 
-_BEGINNING: Final = (Act.BEGIN, Act.OPEN, Act.OPEN_CLOSE)
 _CLOSING: Final = (Act.CLOSE, Act.OPEN_CLOSE)
 _ENTITIES: Final = (("&quot;", '"'), ("&apos;", "'"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 
@@ -82,13 +79,25 @@ _ENTITIES: Final = (("&quot;", '"'), ("&apos;", "'"), ("&lt;", "<"), ("&gt;", ">
 class _Machine:
     """One run over one text."""
 
-    __slots__ = ("cut", "emitter", "final", "grammar", "parser", "state", "text")
+    __slots__ = (
+        "before_reasoning_end",
+        "cut",
+        "emitter",
+        "final",
+        "grammar",
+        "output",
+        "parser",
+        "reasoning_end",
+        "state",
+        "text",
+    )
 
     def __init__(
         self, parser: Parser, state: ParserState, text: str, *, final: bool = False, cut: bool = False
     ) -> None:
         self.parser, self.grammar, self.final, self.cut = parser, parser.grammar, final, cut
-        self.text = f"{state.lookbehind}{state.held}{text}"
+        self.output = self.text = f"{state.lookbehind}{state.held}{text}"
+        self.reasoning_end, self.before_reasoning_end = Match(0, 0, None, {}), ""
         self.state = copy_state(state)
         self.emitter = Emitter(parser, self.state)
 
@@ -97,7 +106,12 @@ class _Machine:
         grammar, state, text = self.grammar, self.state, self.text
         at, still = len(state.lookbehind), 0
         while True:
+            ends_reasoning = self._look_for_reasoning_end(at)
             end, more = self._read(grammar.regions[state.region], at)
+            if not more and ends_reasoning and (calls := state.calls) is not None:
+                # What began as a call in the reasoning was quoted there.
+                self.emitter.give_up(calls, self.text[end:])
+                state.region, end, more = calls.origin, len(self.text), True
             if not more:
                 state.held = text[end:]
                 state.lookbehind = text[max(end - grammar.lookbehind, 0) : end]
@@ -111,24 +125,35 @@ class _Machine:
                 return
             at = end
 
-    def end(self) -> bool:
-        """End the output. Returns whether that truncates a call that was partly emitted."""
+    def _look_for_reasoning_end(self, at: int) -> bool:
+        """Limit the text that may be quoted in the reasoning. Returns whether the reasoning ends there."""
+        calls, output = self.state.calls, self.output
+        if calls is None or calls.origin not in self.grammar.quotes:
+            self.text = output
+            return False
+        if at >= self.reasoning_end.end:
+            found = self.grammar.reasoning_ends.search(output, at, final=self.final, cut=self.cut)
+            self.reasoning_end = found or Match(len(output), len(output), None, {})
+            self.before_reasoning_end = output[: self.reasoning_end.start]
+        self.text = self.before_reasoning_end
+        return self.reasoning_end.pattern is not None
+
+    def end(self) -> None:
+        """End the output."""
         state, emitter = self.state, self.emitter
         region, calls = self.grammar.regions[state.region], state.calls
         if calls is None:
-            shown = isinstance(region, Text) and region.shows is Shows.CONTENT
-            if shown and state.leading_space and not (state.marked or state.emitted):
+            if _shows(region) is Shows.CONTENT and state.leading_space and not (state.marked or state.emitted):
                 emitter.emit_leading_space()
-            return False
-        if not self.cut and calls.status is not Status.BROKEN and _is_complete(region, calls):
+        elif not state.held.strip(WHITESPACE) and _is_complete(region, calls, cut=self.cut):
             self._end_reading(region, calls, {})
             emitter.end_call(calls)
             emitter.step(calls, Step.CLOSE)
-            return False
-        truncated = calls.status in (Status.STREAMED, Status.BROKEN)
-        emitter.add_markup(calls, state.held)
-        emitter.step(calls, Step.END)
-        return truncated
+        elif calls.status is Status.BUFFERED:
+            emitter.add_markup(calls, state.held)
+            emitter.step(calls, Step.END)
+        else:
+            emitter.give_up(calls, state.held)
 
     def _read(self, region: Region, at: int) -> tuple[int, bool]:
         """Read a region from a place on. Returns where reading stopped, and whether to go on in the next
@@ -149,7 +174,10 @@ class _Machine:
         text = self.text
         match = self.grammar.scanners[self.state.region].search(text, at, final=self.final, cut=self.cut)
         if match is None:
-            self._add_text(region, self._without_last_marker(text[at:]))
+            if isinstance(region, Markup):
+                # The beginning of more markup.
+                return at, False
+            self._add_text(region, self._without_begun_call(text, at))
             return len(text), False
         if match.start > at:
             self._add_text(region, text[at : match.start])
@@ -158,17 +186,22 @@ class _Machine:
         self._follow(region, region.edges[match.pattern], match.captures, text[match.start : match.end])
         return match.end, True
 
-    def _without_last_marker(self, text: str) -> str:
-        """Return what is shown of the end of an output. A marker that nothing follows is not, unless the output
-        is read as it was generated, and was not cut."""
-        places = [text.find(marker) for marker in self.grammar.marker_texts if marker in text]
-        if not places or self.state.calls is not None or (self.grammar.uncut and not self.cut):
-            return text
-        place = min(places)
-        rest = self.grammar.remove_markers(text[place:])
-        if not rest.strip(WHITESPACE) or self.state.emitted:
-            return text[:place].rstrip(WHITESPACE)
-        return f"{text[:place]}{rest}" if self.cut else text
+    def _without_begun_call(self, text: str, at: int) -> str:
+        """Return the end of an output without a call that begins there, if nothing is lost with it: a lone
+        marker, or a call after others. An output that is read as it was generated keeps a marker that ends it."""
+        rest = text[at:]
+        if (
+            not self.parser.calls_wanted
+            or self.state.calls is not None
+            or (self.grammar.uncut and not self.cut)
+        ):
+            return rest
+        held = self.grammar.scanners[self.state.region].search(text, at)
+        begun = text[held.start :] if held else ""
+        markers = [marker for marker in self.grammar.marker_texts if marker in begun]
+        if markers and (self.state.emitted or begun.strip(WHITESPACE) in markers):
+            return rest.removesuffix(begun)
+        return rest
 
     def _add_text(self, region: Region, text: str) -> None:
         calls = self.state.calls
@@ -180,6 +213,9 @@ class _Machine:
                 )
                 calls.reading = result.state
                 self.emitter.add_value(calls, result.json)
+                if result.state.is_broken:
+                    self.emitter.step(calls, Step.REJECT)
+                    calls.reading = ValueState("string")
         elif isinstance(region, Text):
             self.emitter.emit_text(region.shows, decode_markers(text, self.grammar.texts))
 
@@ -195,13 +231,14 @@ class _Machine:
         state, emitter = self.state, self.emitter
         if state.calls is not None:
             self._end_reading(region, state.calls, captures)
-        if text:
-            state.marked, state.leading_space = True, ""
-        if edge.act in _BEGINNING:
+        state.marked |= bool(text)
+        if edge.act in BEGINNING:
             origin = edge.origin or state.region
-            begins = self.grammar.regions[origin]
-            reasoning = isinstance(begins, Text) and begins.shows is Shows.REASONING
-            emitter.begin_markup(origin if reasoning else "content")
+            emitter.begin_markup(
+                origin if _shows(self.grammar.regions[origin]) is Shows.REASONING else "content"
+            )
+        elif text and state.calls is None:
+            emitter.end_text(goes_on=_shows(region) == _shows(self.grammar.regions[edge.to]))
         to = edge.to
         if edge.act is Act.NAME:
             state.next_name = captures["name"]
@@ -221,7 +258,7 @@ class _Machine:
         match edge.act:
             case Act.OPEN | Act.OPEN_CLOSE:
                 name = captures.get("name") or edge.name or self.state.next_name
-                if not emitter.open_call(calls, name, captures.get("id", "")):
+                if not emitter.open_call(calls, name, captures.get("id", ""), offered=edge.slip is not None):
                     return "content"
             case Act.PARAMETER:
                 key = captures["key"]
@@ -238,15 +275,14 @@ class _Machine:
     def _enter(self, name: str, captures: Mapping[str, str]) -> None:
         """Enter a region."""
         region, calls = self.grammar.regions[name], self.state.calls
-        if self.grammar.joins and isinstance(region, Markup):
-            self.emitter.end_message()
         if calls is not None:
             calls.reading = None
             match region:
                 case Text():
-                    # Markup that comes to no end is none: the region it began in goes on.
-                    self.emitter.step(calls, Step.LEAVE)
-                    name = calls.origin
+                    # Markup that comes to no end is none. What is quoted in the reasoning does not end it.
+                    self.emitter.give_up(calls, "")
+                    if _shows(self.grammar.regions[calls.origin]) is Shows.REASONING:
+                        name = calls.origin
                 case Value():
                     result = begin_value(self._types(calls), region.declared)
                     calls.reading = result.state
@@ -291,9 +327,9 @@ class _Machine:
         if found is None:
             self.emitter.step(calls, Step.REJECT)
         for call in found or ():
-            self.emitter.open_call(calls, call.name, call.written_id)
-            self.emitter.add_arguments(calls, call.arguments)
-            self.emitter.end_call(calls)
+            if self.emitter.open_call(calls, call.name, call.written_id):
+                self.emitter.add_arguments(calls, call.arguments)
+                self.emitter.end_call(calls)
 
     # Regions with an end of their own.
 
@@ -307,7 +343,7 @@ class _Machine:
     ) -> tuple[int, bool]:
         text, texts = self.text, self.grammar.texts
         if reading == START:
-            begin = len(text) - len(text[at:].lstrip(WHITESPACE))
+            begin = skip_space(text, at)
             self.emitter.add_markup(calls, text[at:begin])
             at = begin
             if at == len(text):
@@ -315,7 +351,15 @@ class _Machine:
             if text[at] != "{":
                 # A marker in place of arguments means that there are none.
                 return self._leave(region, calls, at, fault=text[at] not in texts)
-        result = read_notation(region.notation, reading, text, at, markers=texts, final=self._whole)
+        result = read_notation(
+            region.notation,
+            reading,
+            text,
+            at,
+            markers=texts,
+            ends=self.grammar.ends[self.state.region],
+            final=self._whole,
+        )
         calls.reading = result.state
         self.emitter.add_markup(calls, text[at : result.end])
         self.emitter.add_arguments(calls, result.json)
@@ -328,7 +372,15 @@ class _Machine:
     ) -> tuple[int, bool]:
         emitter, text, texts = self.emitter, self.text, self.grammar.texts
         known = self.grammar.offered_only
-        result = read_call_objects(reading, text, at, markers=texts, known_keys=known, final=self._whole)
+        result = read_call_objects(
+            reading,
+            text,
+            at,
+            markers=texts,
+            known_keys=known,
+            ends=self.grammar.ends[self.state.region],
+            final=self._whole,
+        )
         calls.reading = result.state
         emitter.add_markup(calls, text[at : result.end])
         for found in result.found:
@@ -340,8 +392,6 @@ class _Machine:
                     emitter.add_arguments(calls, json)
                 case _:
                     emitter.end_call(calls)
-                    if region.closes:
-                        emitter.step(calls, Step.COMPLETE)
         if result.state.phase in ("done", "bad"):
             return self._leave(region, calls, result.end, fault=result.state.phase == "bad")
         return result.end, bool(result.found) and not isinstance(result.found[-1], ObjectArguments)
@@ -351,22 +401,27 @@ class _Machine:
     ) -> tuple[int, bool]:
         if fault:
             self.emitter.step(calls, Step.REJECT)
-        elif region.closes:
-            self.emitter.end_call(calls)
-            self.emitter.step(calls, Step.CLOSE)
+        else:
+            self.emitter.end_call(calls, listed=isinstance(region, Arguments) and region.listed)
+            if region.closes:
+                self.emitter.step(calls, Step.CLOSE)
         self._enter(region.otherwise or region.then if fault else region.then, {})
         return end, True
 
 
-def _is_complete(region: Region, calls: OpenCalls) -> bool:
+def _shows(region: Region) -> Shows | None:
+    return region.shows if isinstance(region, Text) else None
+
+
+def _is_complete(region: Region, calls: OpenCalls, *, cut: bool) -> bool:
     """Return whether calls are complete if the output ends here."""
     match region:
         case Markup(ends=ends):
-            return ends
+            return ends and not (cut and calls.call)
         case Body():
-            return True
+            return not cut
         case Arguments(closes=True):
             # A call may have no arguments at all.
-            return calls.reading == START
+            return calls.reading == START and not cut
         case _:
             return False

@@ -81,7 +81,7 @@ def _after_prompt(parser: Parser, prompt_token_ids: Sequence[int]) -> ParserStat
         pieces, whole = _after_control(parser, prompt_token_ids)
     # A call that the prompt begins belongs to the output.
     buffering = replace(parser, whole_calls=True, one_call=False)
-    _, state = parse(buffering, ParserState("content"), pieces)
+    _, state = parse(buffering, ParserState("prompt"), pieces)
     marked = any(marker in state.held for marker in grammar.marker_texts)
     scanner = grammar.scanners[state.region]
     if not marked and not scanner.search(state.held, 0, final=True):
@@ -95,11 +95,10 @@ def _after_prompt(parser: Parser, prompt_token_ids: Sequence[int]) -> ParserStat
     return replace(
         state,
         region=grammar.after_prompt.get(state.region, state.region),
+        shown="",
         leading_space="",
         answered=False,
         reasoned=False,
-        answer_joins=False,
-        reasoning_joins=False,
         marked=False,
         emitted=0,
     )

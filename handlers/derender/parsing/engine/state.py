@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -27,11 +27,13 @@ Count = Annotated[int, Meta(ge=0, lt=2**31)]
 
 
 class Call(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A call that has ended and is kept."""
+    """A whole call."""
 
     name: str
     written_id: str = ""
+    """The id that the model wrote; empty if it wrote none."""
     arguments: str = ""
+    """A JSON object."""
 
 
 class OpenCall(Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -73,9 +75,10 @@ class OpenCalls(Struct, omit_defaults=True, forbid_unknown_fields=True):
     origin: str = "content"
     """The region it began in."""
     raw: list[str] = []
-    """Its text while it is buffered, in parts: if it is no call, it goes back to the origin."""
+    """Its text since the last call, while it is buffered, in parts: if it is no call, it goes back to the
+    origin."""
     kept: list[Call] = []
-    """Its calls that have ended."""
+    """Its calls that have ended, and count once their list has closed."""
     call: OpenCall | None = None
     """Its open call."""
     reading: Reading | None = None
@@ -88,16 +91,14 @@ class ParserState(Struct, omit_defaults=True, forbid_unknown_fields=True):
     region: str
     held: str = ""
     """Text that may still become a marker, or has to wait otherwise."""
+    shown: Literal["", "content", "reasoning"] = ""
+    """What the text that goes on is part of; empty before a message's text."""
     leading_space: Annotated[str, Meta(max_length=MAX_LEADING_SPACE)] = ""
-    """White space before the first text of the answer, of the reasoning, or of a message that is joined."""
+    """White space that text would begin with."""
     answered: bool = False
     """Whether the answer has text."""
     reasoned: bool = False
     """Whether the reasoning has text."""
-    answer_joins: bool = False
-    """Whether more text of the answer is another message's."""
-    reasoning_joins: bool = False
-    """Whether more text of the reasoning is another message's."""
     marked: bool = False
     """Whether there was a marker."""
     next_name: str = ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from derender.parsing.arguments.notation import JSON
-from derender.parsing.engine.format import Act, Arguments, Edge, Format, Markup, section
-from derender.parsing.patterns import SPACE, ahead, any_of, capture, one_of
+from derender.parsing.engine.format import Act, Arguments, Edge, Format, Markup, Slip, section
+from derender.parsing.patterns import ANYTHING, SPACE, ahead, any_of, capture, one_of, optional
 
 if TYPE_CHECKING:
-    from derender.parsing.patterns import Pattern
+    from derender.parsing.patterns import Part, Pattern
 
 __all__ = ["TOOLS_V3", "TOOLS_V31"]
 
@@ -20,20 +20,20 @@ _CALL_END: Final = "<｜tool▁call▁end｜>"
 _SEPARATOR: Final = "<｜tool▁sep｜>"
 
 
-def _calls(name: Pattern) -> Format:
+def _calls(name: Pattern, fence: Part = SPACE) -> Format:
+    calls = section((SPACE, _BEGIN), Edge((SPACE, _CALL_BEGIN, *name), "arguments", Act.OPEN), _END)
     return Format(
         markers=(_BEGIN, _END, _CALL_BEGIN, _CALL_END, _SEPARATOR),
-        content=(Edge((SPACE, _BEGIN), "section", Act.BEGIN),),
-        # Models quote the marker in their reasoning.
-        reasoning=(Edge((SPACE, _BEGIN, SPACE, ahead(_CALL_BEGIN)), "section", Act.BEGIN),),
-        regions=section(Edge((_CALL_BEGIN, *name), "arguments", Act.OPEN), _END)
+        called=calls.called,
+        content=calls.content,
+        reasoning=calls.reasoning,
+        regions=calls.regions
         | {
             "arguments": Arguments(JSON, then="end"),
             "end": Markup(
                 (
-                    Edge((_CALL_END,), "calls", Act.CLOSE),
-                    Edge((ahead(_CALL_BEGIN),), "calls", Act.CLOSE),
-                    Edge((_END,), "content", Act.CLOSE),
+                    Edge((SPACE, fence, _CALL_END), "calls", Act.CLOSE),
+                    Edge((SPACE, fence, ahead(ANYTHING)), "calls", Act.CLOSE, slip=Slip.NO_END),
                 ),
                 ends=True,
             ),
@@ -42,7 +42,8 @@ def _calls(name: Pattern) -> Format:
 
 
 TOOLS_V3: Final = _calls(
-    (any_of("a-z"), _SEPARATOR, capture("name", r"^\s`<"), SPACE, one_of("```json", "```"), SPACE)
+    (any_of("a-z"), _SEPARATOR, capture("name", r"^\s`<"), SPACE, one_of("```json", "```"), SPACE),
+    fence=optional("```", SPACE),
 )
 """A call is `function<｜tool▁sep｜>NAME` and a code block with the arguments."""
 TOOLS_V31: Final = _calls((capture("name", r"^\s<"), _SEPARATOR, SPACE))

@@ -12,10 +12,23 @@ and a space before each name.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Markup, Value, section
-from derender.parsing.patterns import END, SPACE, ahead, capture, one_of
+from derender.parsing.arguments.notation import JSON
+from derender.parsing.engine.format import (
+    Act,
+    Arguments,
+    Edge,
+    Format,
+    Markup,
+    Slip,
+    Value,
+    section,
+)
+from derender.parsing.patterns import ANYTHING, END, SPACE, ahead, capture, one_of
+
+if TYPE_CHECKING:
+    from derender.parsing.arguments.values import DeclaredType
 
 __all__ = ["TOOLS_V4", "TOOLS_V32", "TOOLS_V41"]
 
@@ -27,23 +40,27 @@ def _calls(calls: str, space: str = "") -> Format:
     def close_tag(name: str) -> str:
         return f"</｜DSML｜{space}{name}>"
 
-    begins = (SPACE, f"{open_tag(calls)}>")
-    invoke = (open_tag("invoke"), SPACE, 'name="', capture("name", r'^"\n'), '"', SPACE)
+    invoke = (SPACE, open_tag("invoke"), SPACE, 'name="', capture("name", r'^"\n'), '"', SPACE)
     parameter = (open_tag("parameter"), SPACE, 'name="', capture("key", r'^"\n'), '"', SPACE)
-    ends = (
-        close_tag("parameter"),
-        ahead(SPACE, one_of(open_tag("parameter"), close_tag("invoke"), END)),
+    next_markup = one_of(open_tag("parameter"), open_tag("invoke"), close_tag("invoke"), close_tag(calls), END)
+    ends = (close_tag("parameter"), ahead(SPACE, one_of(next_markup, close_tag("parameter"))))
+    sections = section(
+        (SPACE, f"{open_tag(calls)}>"),
+        Edge((*invoke, ">", SPACE, ahead("{")), "body", Act.OPEN, slip=Slip.OTHER_NOTATION),
+        close_tag(calls),
+        Edge((*invoke, ">"), "parameters", Act.OPEN),
+        Edge((*invoke, "/>"), "calls", Act.OPEN_CLOSE),
     )
+
+    def value(declared: DeclaredType | None) -> Value:
+        return Value((Edge(ends, "parameters"),), declared)
+
     return Format(
         markers=("｜DSML｜",),
-        content=(Edge(begins, "section", Act.BEGIN),),
-        # Models quote the marker in their reasoning.
-        reasoning=(Edge((*begins, SPACE, ahead(open_tag("invoke"))), "section", Act.BEGIN),),
-        regions=section(
-            Edge((*invoke, ">"), "parameters", Act.OPEN),
-            close_tag(calls),
-            Edge((*invoke, "/>"), "calls", Act.OPEN_CLOSE),
-        )
+        called=(*sections.called, Edge((SPACE, close_tag("invoke")), "called", slip=Slip.TWICE)),
+        content=sections.content,
+        reasoning=sections.reasoning,
+        regions=sections.regions
         | {
             "parameters": Markup(
                 (
@@ -51,12 +68,21 @@ def _calls(calls: str, space: str = "") -> Format:
                     Edge((*parameter, 'string="false">'), "json", Act.PARAMETER),
                     Edge((*parameter, ">"), "value", Act.PARAMETER),
                     Edge((close_tag("invoke"),), "calls", Act.CLOSE),
-                    NO_CALL,
+                    Edge(
+                        (ahead(SPACE, one_of(open_tag("invoke"), close_tag(calls))),),
+                        "calls",
+                        Act.CLOSE,
+                        slip=Slip.NO_END,
+                    ),
+                    Edge((SPACE, close_tag("parameter")), "parameters", slip=Slip.TWICE),
+                    Edge((ahead(ANYTHING),), "calls"),
                 ),
+                ends=True,
             ),
-            "text": Value((Edge(ends, "parameters"),), declared="string"),
-            "json": Value((Edge(ends, "parameters"),), declared="json"),
-            "value": Value((Edge(ends, "parameters"),)),
+            "body": Arguments(JSON, then="parameters", otherwise="calls"),
+            "text": value("string"),
+            "json": value("json"),
+            "value": value(None),
         },
     )
 

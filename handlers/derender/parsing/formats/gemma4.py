@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from derender.parsing.arguments.notation import GEMMA
-from derender.parsing.engine.format import Act, Arguments, Edge, Format, Markup, Thoughts
-from derender.parsing.patterns import SPACE, ahead, capture, optional
+from derender.parsing.engine.format import Act, Arguments, Edge, Format, Markup, Slip, Thoughts
+from derender.parsing.patterns import ANYTHING, LINES, SPACE, ahead, capture, optional
 
 __all__ = ["REASONING", "TOOLS"]
 
@@ -23,25 +23,26 @@ _OPEN: Final = Edge(
 
 TOOLS: Final = Format(
     markers=("<|tool_call>", "<tool_call|>", '<|"|>'),
+    called=(Edge((SPACE, "<tool_call|>"), "called", slip=Slip.TWICE),),
     content=(_OPEN,),
     reasoning=(_OPEN,),
     regions={
         "arguments": Arguments(GEMMA, then="end", otherwise="content"),
         "end": Markup(
             (
-                Edge((SPACE, "<tool_call|>"), "content", Act.CLOSE),
-                Edge((ahead("<|tool_call>"),), "content", Act.CLOSE),
+                Edge((SPACE, "<tool_call|>"), "called", Act.CLOSE),
+                Edge((SPACE, ahead(ANYTHING)), "called", Act.CLOSE, slip=Slip.NO_END),
             ),
             ends=True,
         ),
     },
 )
 
-_THOUGHT: Final = ("<|channel>", optional("thought"), SPACE)
-_ENDS: Final = (SPACE, "<channel|>", SPACE)
+_THOUGHT: Final = ("<|channel>", optional("thought"), LINES)
+_ENDS: Final = Edge((LINES, "<channel|>", LINES), "answer")
 REASONING: Final = Format(
     markers=("<|channel>", "<channel|>"),
-    content=(Edge((SPACE, *_THOUGHT), "reasoning"), Edge(_ENDS, "answer")),
-    reasoning=(Edge(_ENDS, "answer"),),
+    between=(Edge((LINES, *_THOUGHT), "reasoning"), _ENDS),
+    reasoning=(_ENDS,),
     thoughts=(Thoughts("<|channel>", "<channel|>"),),
 )

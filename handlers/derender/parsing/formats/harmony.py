@@ -165,7 +165,6 @@ MESSAGES: Final = Format(
     start_answering="opening",
     turn="<|start|>",
     after_prompt={"header": "opening"},
-    joins="\n",
     whole=True,
     # vLLM's parser gets the ids themselves.
     uncut=True,

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from derender.parsing.arguments.notation import JSON
-from derender.parsing.engine.format import Act, Arguments, Edge, Format, Ids, Markup, section
-from derender.parsing.patterns import SPACE, ahead, capture, optional
+from derender.parsing.engine.format import Act, Arguments, Edge, Format, Ids, Markup, Slip, section
+from derender.parsing.patterns import ANYTHING, SPACE, ahead, capture, optional
 
 __all__ = ["TOOLS"]
 
 _SECTION: Final = "<|tool_calls_section_begin|>"
 _SECTION_ENDS: Final = "<|tool_calls_section_end|>"
 _CALL: Final = (
+    SPACE,
     "<|tool_call_begin|>",
     SPACE,
     optional("functions."),
@@ -21,6 +22,7 @@ _CALL: Final = (
     SPACE,
     "<|tool_call_argument_begin|>",
 )
+_CALLS: Final = section((_SECTION,), Edge(_CALL, "arguments", Act.OPEN), _SECTION_ENDS)
 
 TOOLS: Final = Format(
     markers=(
@@ -30,17 +32,16 @@ TOOLS: Final = Format(
         "<|tool_call_argument_begin|>",
         "<|tool_call_end|>",
     ),
-    content=(Edge((_SECTION,), "section", Act.BEGIN),),
-    # Models quote the marker in their reasoning.
-    reasoning=(Edge((_SECTION, SPACE, ahead("<|tool_call_begin|>")), "section", Act.BEGIN),),
-    regions=section(Edge(_CALL, "arguments", Act.OPEN), _SECTION_ENDS)
+    called=_CALLS.called,
+    content=_CALLS.content,
+    reasoning=_CALLS.reasoning,
+    regions=_CALLS.regions
     | {
         "arguments": Arguments(JSON, then="end"),
         "end": Markup(
             (
-                Edge(("<|tool_call_end|>",), "calls", Act.CLOSE),
-                Edge((ahead("<|tool_call_begin|>"),), "calls", Act.CLOSE),
-                Edge((_SECTION_ENDS,), "content", Act.CLOSE),
+                Edge((SPACE, "<|tool_call_end|>"), "calls", Act.CLOSE),
+                Edge((SPACE, ahead(ANYTHING)), "calls", Act.CLOSE, slip=Slip.NO_END),
             ),
             ends=True,
         ),

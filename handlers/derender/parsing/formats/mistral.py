@@ -13,7 +13,7 @@ from typing import Final
 
 from derender.parsing.arguments.notation import JSON
 from derender.parsing.engine.format import Act, Arguments, CallObjects, Edge, Format, Ids, Shows, Text, Thoughts
-from derender.parsing.patterns import SPACE, ahead, capture, one_of, optional
+from derender.parsing.patterns import LINES, SPACE, ahead, capture, one_of, optional
 
 __all__ = ["REASONING", "TOOLS"]
 
@@ -34,21 +34,21 @@ TOOLS: Final = Format(
         ),
     ),
     regions={
-        "objects": CallObjects(then="content", closes=True),
-        "arguments": Arguments(JSON, then="content", closes=True),
+        "objects": CallObjects(then="called", closes=True),
+        "arguments": Arguments(JSON, then="called", closes=True),
     },
     ids=Ids.MISTRAL,
 )
 
-_CONTENT: Final = (
-    Edge((SPACE, "[THINK]", SPACE), "reasoning"),
-    Edge((SPACE, "[/THINK]", SPACE), "answer"),
-    Edge((SPACE, "<think>", SPACE), "reasoning in text"),
-)
+_END: Final = Edge((LINES, "[/THINK]", LINES), "answer")
 REASONING: Final = Format(
     markers=("[THINK]", "[/THINK]", "<think>", "</think>"),
-    content=_CONTENT,
-    reasoning=(_CONTENT[1],),
-    regions={"reasoning in text": Text(Shows.REASONING, (Edge((SPACE, "</think>", SPACE), "answer"),))},
+    between=(
+        Edge((LINES, "[THINK]", LINES), "reasoning"),
+        _END,
+        Edge((LINES, "<think>", LINES), "reasoning in text"),
+    ),
+    reasoning=(_END,),
+    regions={"reasoning in text": Text(Shows.REASONING, (Edge((LINES, "</think>", LINES), "answer"),))},
     thoughts=(Thoughts("[THINK]", "[/THINK]"), Thoughts("<think>", "</think>", "reasoning in text")),
 )

@@ -19,14 +19,16 @@ TOOLS: Final = Format(
         "calls": Markup(
             (
                 Edge((SPACE, *_CALL), "arguments", Act.OPEN),
-                Edge((SPACE, "]"), "content", Act.CLOSE),
+                Edge((SPACE, "]"), "called", Act.CLOSE),
                 NO_CALL,
             ),
         ),
-        "called": Markup(
-            (Edge((SPACE, ","), "calls"), Edge((SPACE, "]"), "content", Act.CLOSE), NO_CALL),
+        "after a call": Markup(
+            (Edge((SPACE, ","), "calls"), Edge((SPACE, "]"), "called", Act.CLOSE), NO_CALL),
         ),
-        "arguments": Arguments(PYTHON, start=CALL_ARGUMENTS, then="called", otherwise="content"),
+        "arguments": Arguments(
+            PYTHON, start=CALL_ARGUMENTS, then="after a call", otherwise="content", listed=True
+        ),
     },
     offered_only=True,
 )

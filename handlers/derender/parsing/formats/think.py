@@ -1,15 +1,16 @@
 """Reasoning between `<think>` and `</think>`.
 
 Templates put line breaks around the markers, which belong neither to the reasoning nor to the answer. If the
-prompt opens the reasoning, the output has no `<think>`.
+prompt opens the reasoning, the output has no `<think>`. An answer may name the markers, so once it has begun
+they are text.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from derender.parsing.engine.format import Edge, Format, Shows, Text, Thoughts
-from derender.parsing.patterns import ANYTHING, SPACE, ahead
+from derender.parsing.engine.format import Edge, Format, Shows, Slip, Text, Thoughts
+from derender.parsing.patterns import ANYTHING, LINES, ahead
 
 __all__ = ["DEEPSEEK_R1", "DEEPSEEK_V3", "GLM45", "GLM47", "KIMI_K2", "QWEN3", "think"]
 
@@ -23,14 +24,18 @@ def think(*, start: str, begins: str = "<think>", ends: str = "</think>") -> For
         begins: The marker that begins it.
         ends: The marker that ends it.
     """
-    edges = (Edge((SPACE, begins, SPACE), "reasoning"), Edge((SPACE, ends, SPACE), "answer"))
+    begin = (LINES, begins, LINES)
+    end = Edge((LINES, ends, LINES), "answer")
     return Format(
         markers=(begins, ends),
-        content=edges,
-        reasoning=edges[1:],
+        between=(Edge(begin, "thinking"), end),
+        reasoning=(end,),
         regions={
             # The prompt may have opened the reasoning, or the model may yet.
-            "thinking": Text(Shows.REASONING, (edges[0], Edge((ahead(ANYTHING),), "reasoning"))),
+            "thinking": Text(
+                Shows.REASONING,
+                (Edge(begin, "thinking", slip=Slip.TWICE), Edge((ahead(ANYTHING),), "reasoning")),
+            ),
         },
         start=start,
         start_thinking="thinking",

@@ -9,12 +9,13 @@ decides.
     scanner.search("text <tool_call>\n{", 0)   # the first pattern, from 5 to 17
 """
 
-from .parts import ANYTHING, END, SPACE, Part, Pattern, Regex, ahead, any_of, capture, one_of, optional
+from .parts import ANYTHING, END, LINES, SPACE, Part, Pattern, Regex, ahead, any_of, capture, one_of, optional
 from .scanner import Match, Scanner
 
 __all__ = [
     "ANYTHING",
     "END",
+    "LINES",
     "SPACE",
     "Match",
     "Part",

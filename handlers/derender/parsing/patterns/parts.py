@@ -11,6 +11,7 @@ from derender.parsing.characters import WHITESPACE, encode_markers
 __all__ = [
     "ANYTHING",
     "END",
+    "LINES",
     "SPACE",
     "Expression",
     "Part",
@@ -26,7 +27,9 @@ __all__ = [
 ]
 
 MAX_SPACE: Final = 128
-"""Longest white space that belongs to a marker. Of a longer run, the last characters do."""
+"""Longest white space that belongs to a marker after it. Of a longer run, the last characters do."""
+MAX_LINES: Final = 128
+"""Most line breaks that belong to a marker before them."""
 MAX_CAPTURED: Final = 200
 """Maximum length of a name, key or id."""
 NUMBER: Final = "\x01"
@@ -63,12 +66,21 @@ class Regex(NamedTuple):
 
 
 def _space(_: Mapping[str, str]) -> Expression:
-    some = rf"[{WHITESPACE}]{{0,{MAX_SPACE}}}+"
-    return Expression(some, some + r"\Z", WHITESPACE, empty=True)
+    some = f"[{WHITESPACE}]*+"
+    return Expression(some, rf"{some}\Z", WHITESPACE, empty=True)
 
 
 SPACE: Final[Part] = _space
 """White space, or none."""
+
+
+def _lines(_: Mapping[str, str]) -> Expression:
+    some = rf"[\r\n]{{0,{MAX_LINES}}}+"
+    return Expression(some, rf"{some}\Z", "\r\n", empty=True)
+
+
+LINES: Final[Part] = _lines
+"""Line breaks, or none."""
 
 
 def _anything(_: Mapping[str, str]) -> Expression:

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from derender.parsing.characters import WHITESPACE
 
-from .parts import END_OF_OUTPUT, MAX_SPACE, NO_SPACE, NUMBER, SPACE, either, join
+from .parts import END_OF_OUTPUT, LINES, MAX_SPACE, NO_SPACE, NUMBER, SPACE, either, join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .parts import Pattern
+    from .parts import Part, Pattern
 
 __all__ = ["Match", "Scanner"]
 
 _NEVER: Final = "(?!)"
+_LEADING: Final[Mapping[Part | str, str]] = {SPACE: WHITESPACE, LINES: "\r\n"}
+"""White space that a pattern may begin with."""
 
 
 class Match(NamedTuple):
@@ -37,14 +39,18 @@ class Scanner:
         markers: Marker text → character.
     """
 
-    __slots__ = ("_begins", "_cut", "_final", "_running", "_spaced")
+    __slots__ = ("_begins", "_cut", "_final", "_held", "_leading", "_running")
 
     def __init__(self, patterns: Sequence[Pattern], markers: Mapping[str, str]) -> None:
         wholes, alternatives, firsts = [], [], []
         # Text is full of white space, so leading space is added once the rest of a pattern has matched.
-        self._spaced = frozenset(number for number, pattern in enumerate(patterns) if pattern[0] is SPACE)
+        self._leading = {
+            number: _LEADING[pattern[0]] for number, pattern in enumerate(patterns) if pattern[0] in _LEADING
+        }
+        # What is held back may begin with white space of any of them.
+        self._held = max(self._leading.values(), key=len, default="")
         for number, pattern in enumerate(patterns):
-            rest = pattern[1:] if number in self._spaced else pattern
+            rest = pattern[1:] if number in self._leading else pattern
             whole, partial, first, empty = join(rest, markers)
             whole = f"(?P<p{number}>{whole})".replace(NUMBER, str(number))
             wholes.append(whole)
@@ -77,17 +83,15 @@ class Scanner:
         if final:
             match = expression.match(text, len(text))
             return match and self._match(text, start, match)
-        begin = _space_before(text, len(text), start) if self._spaced else len(text)
-        return Match(begin, len(text), None, {})
+        return Match(_space_before(text, len(text), start, self._held), len(text), None, {})
 
     def _match(self, text: str, start: int, match: re.Match[str]) -> Match:
         group = match.lastgroup
         if group is None:
-            begin = _space_before(text, match.start(), start) if self._spaced else match.start()
-            return Match(begin, match.end(), None, {})
+            return Match(_space_before(text, match.start(), start, self._held), match.end(), None, {})
         number = int(group[1:])
         return Match(
-            _space_before(text, match.start(), start) if number in self._spaced else match.start(),
+            _space_before(text, match.start(), start, self._leading.get(number, "")),
             match.end(),
             number,
             {
@@ -98,9 +102,16 @@ class Scanner:
         )
 
 
-def _space_before(text: str, end: int, start: int) -> int:
-    """Return where the white space before a place begins."""
+def _space_before(text: str, end: int, start: int, space: str) -> int:
+    """Return where the white space before a place begins.
+
+    Args:
+        text: The text.
+        end: The place.
+        start: Where it begins at the earliest.
+        space: The characters that are white space.
+    """
     least = max(start, end - MAX_SPACE)
-    while end > least and text[end - 1] in WHITESPACE:
+    while end > least and text[end - 1] in space:
         end -= 1
     return end

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from derender.parsing import Content, dump_state, finish, parse, start
+from derender.parsing import CallEnd, Content, dump_state, finish, parse, start
 from derender.parsing.engine.lifecycle import Status
 from tests.support.parsers import Message, fold, request_parser
 
-from ..support import PARIS, TOOLS, marked_parsers, to_pieces
+from ..support import PARIS, TOOLS, marked_parsers, parse_output, to_pieces
 
 if TYPE_CHECKING:
     from derender.parsing import Parser, ParserState
@@ -32,10 +32,16 @@ def run(parser: Parser, text: str) -> tuple[Message, ParserState]:
 @pytest.mark.parametrize(
     ("output", "calls", "status"),
     [
-        pytest.param(BEGUN, [("get_weather", '{"city": "')], Status.STREAMED, id="the first, from its name on"),
         pytest.param(
-            '<tool_call>{"name": "f", "argu', [("f", "")], Status.STREAMED, id="the first, without arguments"
+            BEGUN, [("get_weather", '{"city": "')], Status.STREAMED, id="the first, once its arguments begin"
         ),
+        pytest.param(
+            '<tool_call>{"name": "f", "arguments": {',
+            [],
+            Status.BUFFERED,
+            id="the first, before its arguments begin",
+        ),
+        pytest.param("<think>hm" + BEGUN, [], Status.BUFFERED, id="the first, in reasoning"),
         pytest.param(CALL + BEGUN, [PARIS], Status.BUFFERED, id="a later one, once it is complete"),
         pytest.param(CALL + CALL, [PARIS, PARIS], None, id="a later one that is complete"),
         pytest.param(
@@ -74,8 +80,7 @@ def test_a_second_call_is_skipped_without_parallel_calls(whole_calls: bool) -> N
     assert message.calls == [PARIS]
     assert state.calls is not None
     assert state.calls.status is Status.SKIPPED
-    events, truncated = finish(parser, state, cut=True)
-    assert (events, truncated) == ([], False)
+    assert finish(parser, state, cut=True) == []
 
 
 @pytest.mark.parametrize("rest", ["oops", "</tool_call>"])
@@ -86,27 +91,36 @@ def test_a_malformed_skipped_call_is_dropped_and_the_kept_one_emitted(rest: str)
     assert fold(events).calls == [("f", "{}")]
 
 
-def test_a_broken_call_is_truncated_and_its_rest_left_out() -> None:
+def test_the_rest_of_a_broken_call_is_text() -> None:
     parser = request_parser(marked_parsers("kimi_k2"), tools=TOOLS)
     output = '<|tool_calls_section_begin|><|tool_call_begin|>f:0<|tool_call_argument_begin|>{"a": 1 oops'
     message, state = run(parser, output)
-    assert message == Message(calls=[("f", '{"a": 1 ')])
-    assert state.calls is not None
-    assert state.calls.status is Status.BROKEN
-    assert finish(parser, state, cut=False) == ([], True)
+    assert message == Message("oops", calls=[("f", '{"a": 1 ')])
+    assert state.calls is None
+    assert finish(parser, state, cut=False) == []
 
 
-@pytest.mark.parametrize("cut", [False, True])
-def test_the_end_tells_whether_it_truncates_a_call_that_was_emitted(cut: bool) -> None:
-    for whole_calls, output, truncates in (
-        (False, BEGUN, True),
-        (False, CALL, False),
-        (False, CALL + BEGUN, False),
-        (True, BEGUN, False),
-    ):
-        parser = hermes(whole_calls=whole_calls)
-        _, state = run(parser, output)
-        assert finish(parser, state, cut=cut)[1] is truncates
+def test_what_was_kept_of_a_value_is_text_if_its_call_breaks() -> None:
+    parser = request_parser(marked_parsers("glm47"), tools=TOOLS)
+    output = "<tool_call>get_weather<arg_key>where</arg_key><arg_value>{}</arg_value>oops"
+    assert parse_output(parser, output) == Message("{}</arg_value>oops", calls=[("get_weather", '{"where": ')])
+
+
+@pytest.mark.parametrize("whole_calls", [False, True])
+@pytest.mark.parametrize(
+    ("output", "cut", "ends"),
+    [
+        pytest.param(CALL + CALL, False, [0, 1], id="complete"),
+        pytest.param(CALL + BEGUN, True, [0], id="cut"),
+        pytest.param(BEGUN, True, [], id="the first is cut"),
+        pytest.param(BEGUN + "\x00oops", False, [], id="broken"),
+    ],
+)
+def test_only_complete_calls_end(output: str, cut: bool, ends: list[int], whole_calls: bool) -> None:
+    parser = hermes(whole_calls=whole_calls)
+    events, state = parse(parser, start(parser, None), to_pieces(parser, output))
+    events += finish(parser, state, cut=cut)
+    assert [event.index for event in events if isinstance(event, CallEnd)] == ends
 
 
 @pytest.mark.parametrize("whole_calls", [False, True])
@@ -133,9 +147,9 @@ def test_a_state_does_not_depend_on_the_split(output: str) -> None:
 
 
 def test_white_space_waits_for_the_first_text() -> None:
-    parser = request_parser(marked_parsers("kimi_k2"), tools=TOOLS)
+    parser = request_parser(marked_parsers("mistral"), tools=TOOLS)
     events, state = parse(parser, start(parser, None), ["\n"])
     assert (events, state.leading_space) == ([], "\n")
     assert parse(parser, state, ["Hi"])[0] == [Content("\nHi")]
-    assert finish(parser, state, cut=False)[0] == [Content("\n")]
-    assert parse(parser, state, to_pieces(parser, "<|tool_calls_section_begin|>"))[1].leading_space == ""
+    assert finish(parser, state, cut=False) == [Content("\n")]
+    assert fold(parse(parser, state, to_pieces(parser, "[TOOL_CALLS]get_time[ARGS]{}"))[0]).content == ""

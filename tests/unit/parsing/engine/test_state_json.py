@@ -59,7 +59,12 @@ def test_held_markers_are_dumped_as_ids() -> None:
     (call,) = to_pieces(parser, "<tool_call>")
     _, state = parse(parser, start(parser, None), ["Hi\n", call, " \n"])
     dumped = dump_state(parser, state)
-    assert dumped == {"region": "content", "held": ["\n", call, " \n"], "answered": True}
+    assert dumped == {
+        "region": "content",
+        "held": ["\n", call, " \n"],
+        "shown": "content",
+        "answered": True,
+    }
     assert load_state(parser, dumped) == state
 
 

@@ -41,8 +41,8 @@ def test_missing_ends_are_tolerated(name: str, call: str) -> None:
     check(parsers, begun.removesuffix("<｜tool▁call▁end｜>"), Message(calls=[PARIS]))
     check(parsers, begun.replace("call▁end", "calls▁end") + "Bye", Message("Bye", "", [PARIS]))
     check(parsers, begun + call.partition("Par")[0], Message(calls=[PARIS]))
-    text = call.partition("Par")[0].replace("<｜tool▁call▁begin｜>", "").replace("<｜tool▁sep｜>", "")
-    check(parsers, f"<｜tool▁calls▁begin｜>{call}".partition("Par")[0], Message(text))
+    cut = call.partition("Par")[0]
+    check(parsers, f"<｜tool▁calls▁begin｜>{cut}", Message(cut))
 
 
 def test_arguments_may_be_missing() -> None:

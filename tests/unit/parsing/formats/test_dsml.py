@@ -73,18 +73,16 @@ def test_calls_are_parsed(name: str) -> None:
     check(parsers, dsml(name, paris, paris).rpartition("Par")[0], Message(calls=[PARIS]))
 
 
-@pytest.mark.parametrize(
-    "invokes",
-    [
-        pytest.param("oops\n", id="no calls"),
-        pytest.param(
-            invoke('<|parameter string="true" name="city">a</|parameter>\n'), id="attributes in another order"
-        ),
-    ],
-)
-def test_malformed_calls_come_back_as_written(invokes: str) -> None:
-    output = dsml("deepseek_v32", invokes)
+def test_a_section_without_calls_is_text() -> None:
+    output = dsml("deepseek_v32", "oops\n")
     check(marked_parsers("deepseek_v32"), output, Message(output))
+
+
+def test_malformed_calls_come_back_as_written() -> None:
+    malformed = invoke('<|parameter string="true" name="city">a</|parameter>\n')
+    output = dsml("deepseek_v32", malformed)
+    text = output.partition("calls>")[2].rpartition("\n")[0]
+    check(marked_parsers("deepseek_v32"), output, Message(text))
 
 
 def test_markers_quoted_in_reasoning_are_reasoning() -> None:

@@ -96,12 +96,14 @@ def test_a_long_value_that_began_as_json_and_is_none_breaks_the_call() -> None:
         Message(calls=[("get_weather", json.dumps({"where": f'{{"a": "{LONG}" oops', "city": "Paris"}))]),
     )
     parser = request_parser(marked_parsers("glm47"), tools=TOOLS)
-    assert parse_output(parser, output) == Message(calls=[("get_weather", f'{{"where": {{"a": "{LONG}" ')])
+    assert parse_output(parser, output) == Message(
+        output.partition(f'{LONG}" ')[2], calls=[("get_weather", f'{{"where": {{"a": "{LONG}" ')]
+    )
 
 
 def test_calls_that_are_not_wanted_are_content() -> None:
     output = glm("get_weather", city="Paris")
-    check_both(marked_parsers("glm47"), output, Message("get_weathercityParis"), tool_choice="none")
+    check_both(marked_parsers("glm47"), output, Message(output), tool_choice="none")
 
 
 def test_a_parameter_twice_is_noticed_among_the_first_when_calls_are_streamed() -> None:

@@ -14,7 +14,6 @@ HERMES: Final = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Par
 HERMES_TIME: Final = '<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>'
 
 
-UNMARKED: Final = '\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n'
 BARE: Final = '{"name": "get_weather", "parameters": {"city": "Paris"}}'
 BARE_TIME: Final = '{"name": "get_time", "parameters": {}}'
 
@@ -75,11 +74,11 @@ def test_malformed_calls_come_back_as_written(output: str) -> None:
 @pytest.mark.parametrize(
     ("output", "cut", "expected"),
     [
-        pytest.param(HERMES[:-20], False, Message(UNMARKED[:-8]), id="in arguments"),
-        pytest.param(HERMES[:-20], True, Message(UNMARKED[:-8]), id="in arguments, at a length"),
+        pytest.param(HERMES[:-20], False, Message(HERMES[:-20]), id="in arguments"),
+        pytest.param(HERMES[:-20], True, Message(HERMES[:-20]), id="in arguments, at a length"),
         pytest.param(HERMES[:-13], False, Message(calls=[PARIS]), id="before the end marker"),
         pytest.param(HERMES[:-12], False, Message(calls=[PARIS]), id="before the end marker, on a new line"),
-        pytest.param(HERMES[:-12], True, Message(UNMARKED), id="before the end marker, at a length"),
+        pytest.param(HERMES[:-12], True, Message(calls=[PARIS]), id="before the end marker, at a length"),
         pytest.param("Hi\n<tool_call>", False, Message("Hi"), id="nothing in it"),
         pytest.param(HERMES + HERMES[:-20], False, Message(calls=[PARIS]), id="beside a call"),
         pytest.param(HERMES + HERMES[:-20], True, Message(calls=[PARIS]), id="beside a call, at a length"),

@@ -44,7 +44,7 @@ KIMI_THAT_MISSES: Final = [
         section(kimi(*PARIS)[:-17], kimi(*TIME)), Message(calls=[PARIS, TIME]), id="the first call's end"
     ),
     pytest.param(section(kimi(*PARIS))[:-43], Message(calls=[PARIS]), id="both ends"),
-    pytest.param(kimi(*PARIS), Message(kimi(*PARIS)), id="the section"),
+    pytest.param(kimi(*PARIS), Message(calls=[PARIS]), id="the section"),
 ]
 
 

@@ -136,7 +136,7 @@ def test_patterns_of_no_width_do_not_loop(pattern: str) -> None:
         pytest.param(
             {"thinking": {"open_pattern": r"(?:^|<think>\s*)", "close": "</think>"}, "content": ANSWER},
             "hm</think>\n\n<response>\nHi\n</response>\nand <think>\nmore</think>",
-            Message("Hi", "hmmore"),
+            Message("Hi", "hm\nmore"),
             id="the beginning of the message",
         ),
         pytest.param(
@@ -166,13 +166,13 @@ def test_patterns_of_no_width_do_not_loop(pattern: str) -> None:
         pytest.param(
             {"thinking": {"open": ["<t>", "<t>x"], "close": ["</t>", "</t>x"]}, "content": {}},
             "<t>xhm</t>xHi<t>y</t>z",
-            Message("Hiz", "hmy"),
+            Message("Hi\nz", "hm\ny"),
             id="the longest literal",
         ),
         pytest.param(
             {"thinking": {"open": "<t>", "close_pattern": "x*$|</t>"}, "content": {}},
             "<t>hmx</t>Hi<t>mm xx",
-            Message("Hi", "hmxmm"),
+            Message("Hi", "hmx\nmm"),
             id="the end of the output",
         ),
         pytest.param(
