@@ -12,11 +12,11 @@ from derender.parsing.arguments.notation import with_quotes
 from derender.parsing.characters import encode_markers, number_markers
 from derender.parsing.patterns import ANYTHING, Regex, Scanner, ahead
 
-from .format import BEGINNING, Act, Arguments, CallObjects, Edge, Format, Shows, Text, Thoughts
+from .format import BEGINNING, Act, Arguments, Edge, Format, Shows, Text, Thoughts
 from .state import MAX_LOOKBEHIND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from derender.decoding.pieces import Piece
     from derender.parsing.patterns import Pattern
@@ -37,7 +37,6 @@ class Grammar:
     Attributes:
         regions: The regions by name.
         scanners: The search for each region's edges.
-        ends: What follows the arguments or call objects of a region, as it is in the parsed text.
         quotes: Regions of reasoning in which calls may begin, but be quoted, too.
         reasoning_ends: The search for what ends the reasoning. A call that is quoted does not swallow its end.
         markers: Token id → the character that stands for it in the parsed text.
@@ -56,7 +55,6 @@ class Grammar:
 
     regions: Mapping[str, Region]
     scanners: Mapping[str, Scanner | RegexScanner]
-    ends: Mapping[str, tuple[str, ...]]
     quotes: frozenset[str]
     reasoning_ends: Scanner | RegexScanner
     markers: Mapping[int, str]
@@ -113,11 +111,6 @@ def compile_grammar(
             name: _scanner([edge.pattern for edge in region.edges], characters)
             for name, region in regions.items()
         },
-        ends={
-            name: tuple(_ends(regions[region.then], characters))
-            for name, region in regions.items()
-            if isinstance(region, Arguments | CallObjects)
-        },
         quotes=frozenset(
             name
             for name, region in regions.items()
@@ -149,13 +142,6 @@ def compile_grammar(
         anchor=_scanner(anchors, characters) if anchors else None,
         turn=added_tokens.get(turn) if turn else None,
     )
-
-
-def _ends(region: Region, characters: Mapping[str, str]) -> Iterator[str]:
-    """Yield the markers that a region begins with, as they are in the parsed text."""
-    for edge in region.edges:
-        if edge.act is Act.CLOSE:
-            yield from (encode_markers(part, characters) for part in edge.pattern if isinstance(part, str))
 
 
 def _combine(formats: Sequence[Format], forced: Format, *, reasoned: bool) -> dict[str, Region]:

@@ -187,8 +187,8 @@ class _Machine:
         return match.end, True
 
     def _without_begun_call(self, text: str, at: int) -> str:
-        """Return the end of an output without a call that begins there, if nothing is lost with it: a lone
-        marker, or a call after others. An output that is read as it was generated keeps a marker that ends it."""
+        """Return the end of an output without a call that begins there: a lone marker, or a call after others. An
+        output that is read as it was generated keeps a marker that ends it."""
         rest = text[at:]
         if (
             not self.parser.calls_wanted
@@ -357,7 +357,7 @@ class _Machine:
             text,
             at,
             markers=texts,
-            ends=self.grammar.ends[self.state.region],
+            ends=tuple(marker for marker in self.grammar.marker_texts if marker not in region.notation.quotes),
             final=self._whole,
         )
         calls.reading = result.state
@@ -378,7 +378,7 @@ class _Machine:
             at,
             markers=texts,
             known_keys=known,
-            ends=self.grammar.ends[self.state.region],
+            ends=self.grammar.marker_texts,
             final=self._whole,
         )
         calls.reading = result.state
