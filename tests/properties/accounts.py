@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from derender.parsing import CallEnd, CallStart, Content, Reasoning
+from derender.parsing import CallStart, Content, Reasoning
 from tests.support.parsers import fold
 
 if TYPE_CHECKING:

@@ -96,19 +96,19 @@ def message(answer: tuple[int, Any]) -> tuple[Any, Any, list[tuple[str, str]], s
         pytest.param(
             f"Hi\n{CALL}",
             {"tools": TOOLS, "tool_choice": "none"},
-            ('Hi\n\n{"name": "get_weather", "arguments": {"city":"Zürich"}}\n', None, [], "stop"),
+            (f"Hi\n{CALL}", None, [], "stop"),
             id="calls switched off",
         ),
         pytest.param(
             CALL,
             {"tools": TOOLS, "tool_choice": None},
-            ('\n{"name": "get_weather", "arguments": {"city":"Zürich"}}\n', None, [], "stop"),
+            (CALL, None, [], "stop"),
             id="calls switched off with null",
         ),
         pytest.param(
             CALL,
             {},
-            ('\n{"name": "get_weather", "arguments": {"city":"Zürich"}}\n', None, [], "stop"),
+            (CALL, None, [], "stop"),
             id="no tools",
         ),
         pytest.param(

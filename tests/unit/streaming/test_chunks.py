@@ -339,7 +339,7 @@ def test_reasoning_content_and_calls_are_streamed(model: ServedModel) -> None:
         "index": 0,
         "id": call[0],
         "type": "function",
-        "function": {"name": "get_weather", "arguments": ""},
+        "function": {"name": "get_weather", "arguments": '{"'},
     }
     assert entries[1] == {"index": 0, "function": {"arguments": "{"}}
     assert len(entries) > 10

@@ -245,8 +245,8 @@ def test_stop_strings_are_found_in_markup(
     ("output", "client", "finish", "expected"),
     [
         pytest.param(CALL, {"stop": ["Z"]}, "stop", "stop", id="a stop string"),
-        pytest.param(CALL[:50], {}, "stop", "stop", id="the end of the output"),
-        pytest.param(CALL[:50], {}, "length", "length", id="the length"),
+        pytest.param(CALL[:65], {}, "stop", "stop", id="the end of the output"),
+        pytest.param(CALL[:65], {}, "length", "length", id="the length"),
         pytest.param(CALL, {}, "stop", "tool_calls", id="complete"),
     ],
 )

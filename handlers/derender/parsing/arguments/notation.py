@@ -273,12 +273,21 @@ class _Reader(Struct):
     def _lacks_end(self) -> bool | None:
         """Return whether the open string ends here, without its quote; None if it takes more text to know.
 
-        It does if brackets that end what is open follow, and then the end of the region.
+        It does if brackets that end what is open follow, then the end of the region, and then more markup or
+        the end of the output. Before other text, all that is quoted in the string.
         """
         brackets = _BRACKETS.match(self.text, self.at)
         if brackets is None or not self.open[::-1].startswith("".join(brackets[0].split())):
             return False
-        return at_end(self.ends, self.text, brackets.end(), final=self.final)
+        ends = at_end(self.ends, self.text, brackets.end(), final=self.final)
+        if not ends:
+            return ends
+        behind = brackets.end() + max(
+            len(end) for end in self.ends if self.text.startswith(end, brackets.end())
+        )
+        if behind == len(self.text):
+            return self.final or None
+        return at_end(self.ends, self.text, behind, final=self.final)
 
     def _outside(self) -> None:
         if self.text[self.at] in WHITESPACE and (space := _SPACE.match(self.text, self.at)):

@@ -187,8 +187,8 @@ class _Machine:
         return match.end, True
 
     def _without_begun_call(self, text: str, at: int) -> str:
-        """Return the end of an output without a call that begins there: a lone marker, or a call after others. An
-        output that is read as it was generated keeps a marker that ends it."""
+        """Return the end of an output without a call that begins there: a lone marker, or a call after others.
+        An output that is read as it was generated keeps a marker that ends it."""
         rest = text[at:]
         if (
             not self.parser.calls_wanted

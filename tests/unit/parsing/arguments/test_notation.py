@@ -391,7 +391,8 @@ def test_the_text_of_a_quote_is_text_if_the_quote_is_a_token() -> None:
         pytest.param("{a:[^x[1]]}~", '{"a": ["x[1]"]}', id="brackets of both kinds"),
         pytest.param("{a:^}]}~", '{"a": "}]"}', id="brackets alone"),
         pytest.param('{a:"ls}~', '{"a": "ls"}', id="the other quote"),
-        pytest.param("{a:^x} ~^}", '{"a": "x"}', id="the end counts"),
+        pytest.param("{a:^x} ~~", '{"a": "x"}', id="before more markup"),
+        pytest.param("{a:^x}~ y^}", '{"a": "x}~ y"}', id="an end that is quoted"),
         pytest.param("{a:^x} y~^}", '{"a": "x} y^"}', id="text between"),
         pytest.param("{a:^x]~^}", '{"a": "x]^"}', id="another bracket"),
         pytest.param("{a:^x~^}", '{"a": "x^"}', id="no bracket"),
@@ -403,7 +404,7 @@ def test_a_string_of_gemma_may_lack_its_end(text: str, expected: str, quote: str
     notation = with_quotes(GEMMA, {'<|"|>': quote})
     text = text.replace("^", quote).replace("~", end)
     got = reads(notation, text, ends=(end,))
-    assert (got.json, got.phase) == (expected.replace("^", "<tool>"), "done")
+    assert (got.json, got.phase) == (expected.replace("^", "<tool>").replace("~", "<tool>"), "done")
     json.loads(got.json)
 
 

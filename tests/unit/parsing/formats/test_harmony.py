@@ -237,7 +237,7 @@ def test_arguments_that_are_not_wanted_are_no_answer_in_any_channel() -> None:
         ([("final", "A"), ("analysis", "x"), ("final", "B"), ("analysis", "y")], Message("A\nB", "x\ny")),
         ([("final", ""), ("final", "A"), ("final", ""), ("final", "B"), ("final", "")], Message("A\nB")),
         ([("final", "A"), ("final", " \n"), ("final", "B")], Message("A\nB")),
-        ([("final", "A"), ("final", "\n  B")], Message("A\n\n  B")),
+        ([("final", "A"), ("final", "\n  B")], Message("A\n  B")),
         ([("analysis", "x"), ("analysis to=python", "1+1")], Message(reasoning="x\n1+1")),
         (
             [("commentary", "A"), ("commentary to=get_weather", PARIS[1]), ("final", "B")],
@@ -279,7 +279,9 @@ def test_a_streamed_call_that_is_broken_loses_nothing_behind_the_fault() -> None
     )
     parser = request_parser(marked_parsers(*PARSERS), tools=TOOLS)
     output = harmony_call("{=x}") + message("final", "Hi")
-    assert parse_output(parser, output) == Message("Hi", "=x}", [("get_weather", "{")])
+    assert parse_output(parser, output) == Message("Hi", "{=x}")
+    output = harmony_call('{"city": x}') + message("final", "Hi")
+    assert parse_output(parser, output) == Message("Hi", "x}", [("get_weather", '{"city": ')])
 
 
 @pytest.mark.parametrize(
