@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from derender.parsing.characters import WHITESPACE
@@ -10,13 +11,28 @@ from .literals import NUMBER, escape
 from .notation import JSON, PYTHON, START, end_notation, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["ANY_TYPE", "MAX_UNDECIDED", "coerce", "parameter_types"]
 
 ANY_TYPE: Final = frozenset({"null", "boolean", "integer", "number", "object", "array", "string"})
+_TYPE_NAMES: Final[Mapping[str, frozenset[str]]] = {
+    **dict.fromkeys(("string", "str", "text", "char", "varchar"), frozenset({"string"})),
+    **dict.fromkeys(("integer", "int", "uint", "long", "short"), frozenset({"integer"})),
+    **dict.fromkeys(("number", "float", "double", "decimal"), frozenset({"number", "integer"})),
+    **dict.fromkeys(("boolean", "bool"), frozenset({"boolean"})),
+    **dict.fromkeys(("array", "list", "tuple", "set"), frozenset({"array"})),
+    **dict.fromkeys(("object", "dict", "map"), frozenset({"object"})),
+    **dict.fromkeys(("null", "none", "nonetype"), frozenset({"null"})),
+    "any": ANY_TYPE,
+}
+"""The name of a type, in JSON schemas or programming languages → the JSON types."""
+_TYPE_NAME: Final = re.compile(r"([a-z]+)[0-9]*(?:[\[(<][^\])>].*)?")
+"""A name, in lower case, with a width, and with the types of its items: `int64`, `list[str]`."""
 MAX_UNDECIDED: Final = 320
 """Longest scalar, and longest beginning of any value, that is kept to see what it is; characters."""
+
+_COMBINING: Final = frozenset({"$ref", "anyOf", "oneOf", "allOf"})
 
 JsonSchema = Any
 """A JSON schema: an object, or true or false. Clients send what they like, so nothing is taken for granted."""
@@ -29,68 +45,98 @@ def parameter_types(parameters: JsonSchema, name: str) -> frozenset[str]:
         parameters: The tool's `parameters`, a JSON schema.
         name: The parameter.
     """
-    for schema in _alternatives(parameters, parameters, set()):
-        properties = schema.get("properties")
-        if isinstance(properties, dict) and name in properties:
-            return _types(properties[name], parameters, {})
-    if isinstance(parameters, dict) and isinstance(more := parameters.get("additionalProperties"), dict):
-        return _types(more, parameters, {})
-    return ANY_TYPE
+    known: Known = {}
+
+    def named(schema: JsonSchema) -> Types:
+        properties = schema.get("properties") if isinstance(schema, dict) else None
+        if not isinstance(properties, dict) or name not in properties:
+            return None
+        return _types(properties[name], parameters, _own_types, known)
+
+    def additional(schema: JsonSchema) -> Types:
+        more = schema.get("additionalProperties") if isinstance(schema, dict) else None
+        return _types(more, parameters, _own_types, known) if isinstance(more, dict) else None
+
+    types = _types(parameters, parameters, named, {})
+    return types or _types(parameters, parameters, additional, {}) or ANY_TYPE
 
 
-def _types(schema: JsonSchema, root: JsonSchema, known: dict[int, frozenset[str]]) -> frozenset[str]:
+Types = frozenset[str] | None
+"""Types that a schema allows. None if it does not tell."""
+Known = dict[int, Types]
+"""The id of a schema → its types."""
+
+
+def _types(schema: JsonSchema, root: JsonSchema, own: Callable[[JsonSchema], Types], known: Known) -> Types:
     """Return the types that a schema allows.
+
+    Each schema is read once, after those that it refers to and combines. A schema that contains itself adds
+    nothing.
 
     Args:
         schema: The schema.
         root: The schema that references point into.
-        known: The types of schemas seen before. A schema that contains itself adds nothing.
+        own: Returns the types that a schema allows, whatever it refers to and combines.
+        known: The types of schemas that were read before.
     """
-    if not isinstance(schema, dict):
-        return ANY_TYPE
-    if id(schema) not in known:
-        known[id(schema)] = ANY_TYPE
-        known[id(schema)] = _combine(schema, root, known)
+    if not isinstance(schema, dict) or _COMBINING.isdisjoint(schema):
+        return own(schema)
+    waiting: list[JsonSchema] = [schema]
+    begun: dict[int, Sequence[Sequence[JsonSchema]]] = {}
+    while waiting:
+        last = waiting[-1]
+        if id(last) in known:
+            waiting.pop()
+        elif id(last) in begun:
+            known[id(last)] = _combine(begun[id(last)], own(last), known)
+        else:
+            begun[id(last)] = parts = _parts(last, root)
+            waiting += [choice for choices in parts for choice in choices if id(choice) not in begun]
     return known[id(schema)]
 
 
-def _combine(schema: Mapping[str, Any], root: JsonSchema, known: dict[int, frozenset[str]]) -> frozenset[str]:
-    declared = schema.get("type")
-    names = [declared] if isinstance(declared, str) else declared if isinstance(declared, list) else []
-    named = {name for name in names if isinstance(name, str)} & ANY_TYPE
-    if "number" in named:
-        named.add("integer")
-    if named and schema.get("nullable") is True:
-        named.add("null")
-    types = frozenset(named) or ANY_TYPE
+def _parts(schema: JsonSchema, root: JsonSchema) -> list[Sequence[JsonSchema]]:
+    """Return the schemas that a schema refers to and combines. A value has to fit one of each sequence."""
+    if not isinstance(schema, dict) or _COMBINING.isdisjoint(schema):
+        return []
+    parts: list[Sequence[JsonSchema]] = []
     if isinstance(reference := schema.get("$ref"), str):
-        types &= _types(_resolve(reference, root), root, known)
+        parts.append((_resolve(reference, root),))
+    choices = (schema.get(keyword) for keyword in ("anyOf", "oneOf"))
+    parts += [each for each in choices if isinstance(each, list)]
+    if isinstance(every := schema.get("allOf"), list):
+        parts += [(part,) for part in every]
+    return parts
+
+
+def _combine(parts: Sequence[Sequence[JsonSchema]], own: Types, known: Known) -> Types:
+    """Return the types that a schema and its parts allow."""
+    types = own
+    for choices in parts:
+        told = [of_choice for choice in choices if (of_choice := known.get(id(choice))) is not None]
+        if told:
+            types = (ANY_TYPE if types is None else types).intersection(frozenset().union(*told))
+    # A schema that contradicts itself tells nothing.
+    return ANY_TYPE if types is not None and not types else types
+
+
+def _own_types(schema: JsonSchema) -> Types:
+    """Return the types that a schema allows, whatever it refers to and combines."""
+    if not isinstance(schema, dict):
+        return ANY_TYPE
+    declared = schema.get("type")
+    names = declared if isinstance(declared, list) else [declared]
+    types = ANY_TYPE
+    if named := [_named_types(name) for name in names if isinstance(name, str)]:
+        types = frozenset[str]().union(*named)
+        if types and schema.get("nullable") is True:
+            types |= {"null"}
+        types = types or ANY_TYPE
     if "const" in schema:
         types &= {_type_of(schema["const"])}
     if isinstance(values := schema.get("enum"), list) and values:
         types &= {_type_of(value) for value in values}
-    for keyword in ("anyOf", "oneOf"):
-        if isinstance(choices := schema.get(keyword), list) and choices:
-            types &= frozenset().union(*(_types(choice, root, known) for choice in choices))
-    if isinstance(every := schema.get("allOf"), list):
-        for part in every:
-            types &= _types(part, root, known)
-    # A schema that contradicts itself tells nothing.
     return types or ANY_TYPE
-
-
-def _alternatives(schema: JsonSchema, root: JsonSchema, seen: set[int]) -> Iterator[Mapping[str, Any]]:
-    """Yield the schema, and those it refers to or combines; each once."""
-    if not isinstance(schema, dict) or id(schema) in seen:
-        return
-    seen.add(id(schema))
-    yield schema
-    if isinstance(reference := schema.get("$ref"), str):
-        yield from _alternatives(_resolve(reference, root), root, seen)
-    for keyword in ("allOf", "anyOf", "oneOf"):
-        if isinstance(parts := schema.get(keyword), list):
-            for part in parts:
-                yield from _alternatives(part, root, seen)
 
 
 def _resolve(reference: str, root: JsonSchema) -> JsonSchema:
@@ -102,6 +148,13 @@ def _resolve(reference: str, root: JsonSchema) -> JsonSchema:
         name = part.replace("~1", "/").replace("~0", "~")
         target = target.get(name, True) if isinstance(target, dict) else True
     return target
+
+
+def _named_types(name: str) -> frozenset[str]:
+    if types := _TYPE_NAMES.get(name):
+        return types
+    match = _TYPE_NAME.fullmatch(name.strip().lower())
+    return _TYPE_NAMES.get(match[1], frozenset()) if match else frozenset()
 
 
 def _type_of(value: object) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from derender.parsing.arguments.schema import ANY_TYPE, MAX_UNDECIDED, coerce, parameter_types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NUMBER: Final = {"integer", "number"}
 NODES: Final = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
@@ -56,8 +59,9 @@ NODES: Final = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"
         pytest.param(False, ANY_TYPE, id="false"),
         pytest.param(None, ANY_TYPE, id="null"),
         pytest.param("string", ANY_TYPE, id="a string"),
-        pytest.param({"type": "text"}, ANY_TYPE, id="unknown type"),
-        pytest.param({"type": ["text", "string"]}, {"string"}, id="an unknown type among others"),
+        pytest.param({"type": "color"}, ANY_TYPE, id="unknown type"),
+        pytest.param({"type": ["color", "string"]}, {"string"}, id="an unknown type among others"),
+        pytest.param({"type": "str", "nullable": True}, {"string", "null"}, id="nullable, of another name"),
         pytest.param({"type": [["string"], 1]}, ANY_TYPE, id="types that are none"),
         pytest.param(
             {"type": {"string": 1}, "enum": 3, "anyOf": {}, "allOf": 1, "$ref": 2}, ANY_TYPE, id="nonsense"
@@ -79,6 +83,25 @@ def test_a_parameter_has_the_types_its_schema_allows(schema: object, expected: s
 
 
 @pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("string str text char varchar STRING Str varchar(255)", {"string"}),
+        ("integer int long short int64 uint8 Integer", {"integer"}),
+        ("number float double decimal float32 Number decimal(10,2)", NUMBER),
+        ("boolean bool Boolean", {"boolean"}),
+        ("array list tuple set list[str] List[int] array<string> tuple[int,...]", {"array"}),
+        ("object dict map dict[str,int] Map<string,number>", {"object"}),
+        ("null none None NoneType", {"null"}),
+        ("any Any", ANY_TYPE),
+        ("string[] Optional[str] str|None date", ANY_TYPE),
+    ],
+)
+def test_types_may_have_the_names_of_programming_languages(names: str, expected: set[str]) -> None:
+    for name in names.split():
+        assert parameter_types({"properties": {"city": {"type": name}}}, "city") == expected, name
+
+
+@pytest.mark.parametrize(
     ("parameters", "expected"),
     [
         pytest.param(None, ANY_TYPE, id="no schema"),
@@ -95,6 +118,40 @@ def test_a_parameter_has_the_types_its_schema_allows(schema: object, expected: s
         ),
         pytest.param({"allOf": [{}, {"properties": {"city": {"type": "null"}}}]}, {"null"}, id="in allOf"),
         pytest.param({"anyOf": [{"properties": {"city": {"type": "null"}}}]}, {"null"}, id="in anyOf"),
+        pytest.param(
+            {"anyOf": [{"properties": {"city": {"type": name}}} for name in ("string", "integer")]},
+            {"string", "integer"},
+            id="in several branches",
+        ),
+        pytest.param(
+            {"oneOf": [{"properties": {"town": {}}}, {}, True, {"properties": {"city": {"type": "null"}}}]},
+            {"null"},
+            id="not in all branches",
+        ),
+        pytest.param(
+            {
+                "properties": {"city": {"type": ["string", "integer", "null"]}},
+                "anyOf": [{"properties": {"city": {"type": name}}} for name in ("string", "integer")],
+                "oneOf": [{"properties": {"city": {"type": ["integer", "null"]}}}],
+            },
+            {"integer"},
+            id="in branches and beside them",
+        ),
+        pytest.param(
+            {"allOf": [{"properties": {"city": {"type": types}}} for types in (["string", "null"], "string")]},
+            {"string"},
+            id="in all of allOf",
+        ),
+        pytest.param(
+            {"allOf": [{"properties": {"city": {"type": name}}} for name in ("string", "array")]},
+            ANY_TYPE,
+            id="a contradiction",
+        ),
+        pytest.param(
+            {"allOf": [{"$ref": "#/$defs/one"}], "$defs": {"one": {"additionalProperties": {"type": "null"}}}},
+            {"null"},
+            id="additional to what is referred to",
+        ),
         pytest.param(
             {"$ref": "#/$defs/all", "$defs": {"all": {"properties": {"city": {"type": "null"}}}}},
             {"null"},
@@ -228,3 +285,46 @@ def test_a_schema_that_contains_itself_many_times_is_read_in_time() -> None:
     schema = {"properties": {"v": {"anyOf": [{"$ref": "#/properties/v"}] * 8}}}
     assert parameter_types(schema, "v") == ANY_TYPE
     assert parameter_types({"allOf": [{"$ref": "#"}] * 8, "properties": {}}, "v") == ANY_TYPE
+
+
+class Counted(dict[str, Any]):
+    """A schema that counts how often it is looked into."""
+
+    looks = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        Counted.looks += 1
+        return super().get(key, default)
+
+
+def chain(length: int) -> dict[str, Any]:
+    """A schema that refers to one that refers to another."""
+    return {
+        "$ref": "#/$defs/0",
+        "$defs": Counted({str(n): Counted({"$ref": f"#/$defs/{n + 1}"}) for n in range(length)})
+        | {str(length): {"properties": {"v": {"type": "null"}}}},
+    }
+
+
+def nest(depth: int) -> dict[str, Any]:
+    """A schema of alternatives of alternatives."""
+    schema: dict[str, Any] = {"type": "null"}
+    for _ in range(depth):
+        schema = Counted({"anyOf": [schema]})
+    return {"properties": {"v": schema}}
+
+
+def branch(count: int) -> dict[str, Any]:
+    """A schema of many alternatives, all of them with the same parameter."""
+    city = Counted({"anyOf": [{"type": "null"}] * count})
+    return {"anyOf": [Counted({"properties": {"v": city}}) for _ in range(count)]}
+
+
+@pytest.mark.parametrize("make", [chain, nest, branch])
+def test_work_grows_as_the_schema_does(make: Callable[[int], dict[str, Any]]) -> None:
+    looks = []
+    for size in (1_000, 2_000):
+        Counted.looks = 0
+        assert parameter_types(make(size), "v") == {"null"}
+        looks.append(Counted.looks)
+    assert 0 < looks[1] < 2.2 * looks[0]

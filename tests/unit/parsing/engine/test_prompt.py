@@ -201,11 +201,11 @@ def test_the_prompt_ends_as_the_template_writes_it(
     [
         (HYBRID, {}, "hm</think>Hi", Message("Hi", "hm")),
         (HYBRID, {"enable_thinking": True}, "hm</think>Hi", Message("Hi", "hm")),
-        (HYBRID, {"enable_thinking": False}, "hm</think>Hi", Message("hmHi")),
+        (HYBRID, {"enable_thinking": False}, "hm</think>Hi", Message("hm</think>Hi")),
         # A template that reads no such argument does not switch.
         (HYBRID, {"thinking": False}, "hm</think>Hi", Message("Hi", "hm")),
         (OPT_IN, {}, "hm</think>Hi", Message("Hi", "hm")),
-        (OPT_IN, {"thinking": False}, "hm</think>Hi", Message("hmHi")),
+        (OPT_IN, {"thinking": False}, "hm</think>Hi", Message("hm</think>Hi")),
         (ALWAYS, {}, "hm", Message("", "hm")),
         (ALWAYS, {"thinking": False}, "hm</think>Hi", Message("Hi", "hm")),
     ],
