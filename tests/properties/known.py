@@ -87,7 +87,6 @@ KNOWN: Final[dict[str, frozenset[str]]] = {
             "llama3_json",
             "llama4_json",
             "mistral",
-            "openai",
             "pythonic",
         )
     ),

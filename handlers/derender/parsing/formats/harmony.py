@@ -29,7 +29,8 @@ _END: Final = one_of("<|end|>", "<|return|>", "<|call|>")
 _MARKED: Final = one_of("<|message|>", "<|channel|>", "<|constrain|>")
 _MORE: Final = one_of(_MARKED, "to=")
 _WORD: Final = any_of(r"^\s<{", least=1)
-_TYPE: Final = any_of(r"\w.:=/+-", least=1)
+_TYPE: Final = any_of(r"\w.:/+-", least=1)
+_OTHER_WORDS: Final = (SPACE, _TYPE, SPACE, optional(_TYPE, SPACE), optional(_TYPE, SPACE), ahead(_MORE))
 _QUOTE: Final = optional(one_of('"', "'"))
 _OWN_TOOL: Final = ahead(
     one_of("python", "browser", "container"), one_of(any_of(r"^\w", least=1, most=1), _MARKED)
@@ -38,11 +39,13 @@ _NAME: Final = (capture("name", r"^\s<{\"'"), _QUOTE)
 _NO_ROLE: Final = ahead(optional("assistant", SPACE), optional(_CHANNEL, SPACE), _MORE)
 """What a header begins with behind the end of a message, if `<|start|>` is missing."""
 
+_TO_FUNCTION: Final = Edge((ahead("to=functions.", _WORD, SPACE, _MARKED),), "header")
 _ENDS: Final = (
     Edge((_END,), "between"),
     Edge(("<|start|>",), "header"),
     # The end of the message is missing, too.
     Edge((ahead("<|channel|>", SPACE, _CHANNEL, SPACE, _MORE),), "header"),
+    _TO_FUNCTION,
 )
 _STARTS: Final = (Edge((SPACE, _END), "between"), Edge((SPACE, "<|start|>"), "header"))
 _NEXT: Final = (*_STARTS, Edge((SPACE, _NO_ROLE), "header"))
@@ -61,6 +64,21 @@ _ANALYSIS: Final = Edge((SPACE, "<|channel|>", SPACE, "analysis"), "addressed he
 _FINAL: Final = Edge((SPACE, "<|channel|>", SPACE, "final"), "final header")
 
 
+def _last_words(message: str) -> Edge:
+    """Return the edge of words that end an output: they are the message."""
+    return Edge((SPACE, ahead(_WORD, any_of("^"), END)), message)
+
+
+def _behind_message(text: str) -> Markup:
+    """Return the region behind a message.
+
+    Args:
+        text: The region of text that begins no header.
+    """
+    early_end = (SPACE, one_of(("assistant", SPACE, optional(_CHANNEL)), _CHANNEL), SPACE, END)
+    return Markup((*_NEXT, Edge(early_end, "between"), Edge((ahead(ANYTHING),), text), _last_words(text)))
+
+
 def _to(otherwise: str, own_tool: str) -> tuple[Edge, ...]:
     """Return the edges of recipients.
 
@@ -76,14 +94,14 @@ def _to(otherwise: str, own_tool: str) -> tuple[Edge, ...]:
     )
 
 
-def _header(name: str, message: str, *edges: Edge, last: tuple[Edge, ...] = ()) -> Markup:
+def _header(name: str, message: str, *edges: Edge, words: bool = False) -> Markup:
     """Return the region of a header.
 
     Args:
         name: Its name.
         message: The region of the message.
         edges: Edges out of it. Channels and recipients that they don't match are ignored.
-        last: Edges where the output ends.
+        words: Whether words that end the output are the message, and not a header that ends early.
     """
     return Markup(
         (
@@ -93,9 +111,9 @@ def _header(name: str, message: str, *edges: Edge, last: tuple[Edge, ...] = ()) 
             Edge((SPACE, "<|constrain|>", SPACE, ahead("to=")), name),
             Edge((SPACE, one_of("<|channel|>", "<|constrain|>"), SPACE, optional(_TYPE)), name),
             Edge((SPACE, "json", ahead(SPACE, "{")), name),
-            Edge((SPACE, _TYPE, ahead(SPACE, _MORE)), name),
+            Edge(_OTHER_WORDS, name),
             Edge((ahead(ANYTHING),), message),
-            *last,
+            *[_last_words(message)] * words,
         )
     )
 
@@ -109,9 +127,7 @@ def _channel_header(channel: str, message: str, otherwise: str, own_tool: str) -
         otherwise: The kind of header that follows a recipient that is not called.
         own_tool: The kind of header that follows one of the model's own tools.
     """
-    # Words that end the output are the message.
-    words = Edge((SPACE, ahead(_WORD, any_of("^"), END)), message)
-    return _header(f"{channel} header", message, *_to(otherwise, own_tool), *_OTHER_CHANNEL, last=(words,))
+    return _header(f"{channel} header", message, *_to(otherwise, own_tool), *_OTHER_CHANNEL, words=True)
 
 
 MESSAGES: Final = Format(
@@ -135,9 +151,12 @@ MESSAGES: Final = Format(
                 # As in vLLM, a marker that ends the output stays in the text.
                 Edge((_END, ahead(SPACE, ANYTHING)), "between"),
                 Edge((ahead(one_of("<|start|>", "<|channel|>", "<|message|>")),), "header"),
+                _TO_FUNCTION,
             ),
         ),
-        "header": _header("header", "answer", *_ROLE, *_to("addressed", "own tool"), *_OTHER_CHANNEL),
+        "header": _header(
+            "header", "answer", *_ROLE, *_to("addressed", "own tool"), *_OTHER_CHANNEL, words=True
+        ),
         "analysis header": _channel_header("analysis", "reasoning", "addressed", "addressed"),
         "commentary header": _channel_header("commentary", "answer", "addressed", "own tool"),
         "final header": _channel_header("final", "answer", "final", "final"),
@@ -157,8 +176,8 @@ MESSAGES: Final = Format(
             ),
         ),
         "arguments": Arguments(JSON, then="rest", otherwise="content", closes=True),
-        "rest": Markup((*_NEXT, Edge((ahead(ANYTHING),), "reasoning"))),
-        "between": Markup((*_NEXT, Edge((ahead(ANYTHING),), "answer"))),
+        "rest": _behind_message("reasoning"),
+        "between": _behind_message("answer"),
     },
     start="opening",
     start_thinking="opening",

@@ -138,6 +138,12 @@ def test_a_call_needs_no_start(header: str, end: str) -> None:
         ("final answer: 5", Message("final answer: 5", "hm")),
         ("Hello<|channel|>final<|message|>you", Message("Hello\nyou", "hm")),
         ('{"a": 1}', Message('{"a": 1}', "hm")),
+        ("a", Message("a", "hm")),
+        ("finally", Message("finally", "hm")),
+        ("<|start|>assistantHi", Message("Hi", "hm")),
+        ("assistant", Message("", "hm")),
+        ("assistant final", Message("", "hm")),
+        ("final", Message("", "hm")),
     ],
 )
 def test_text_behind_the_end_of_a_message_is_content(output: str, expected: Message) -> None:
@@ -173,6 +179,7 @@ def test_a_message_to_a_function_is_a_call(to: str, channel: str, content_type: 
         f"<|channel|>{channel}{content_type} to={to}",
         f"<|start|>assistant to={to}<|channel|>{channel}{content_type}",
         f" to={to}<|channel|>{channel}{content_type}",
+        f"<|channel|>{channel} code{content_type} to={to}",
     ):
         parser = request_parser(marked_parsers(*PARSERS), tools=TOOLS)
         pieces = to_pieces(parser, header + CALL)
@@ -317,6 +324,7 @@ def test_a_header_needs_no_message_marker(output: str, expected: Message) -> Non
         "<|channel|>commentary<|channel|>final<|message|>Hi",
         "<|channel|>final<|message|><|message|>Hi",
         "<|channel|>final final<|message|>Hi",
+        "<|channel|>final text json<|message|>Hi",
         "<|channel|><|message|>Hi",
         "<|message|>Hi",
         "<|channel|>final<|message|>Hi<|end|><|end|><|return|>",
@@ -326,9 +334,16 @@ def test_markers_may_be_doubled_or_missing(output: str) -> None:
     check_both(marked_parsers(*PARSERS), output, Message("Hi"))
 
 
-def test_a_channel_ends_a_message_that_has_no_end() -> None:
-    output = "<|channel|>analysis<|message|>hm<|channel|>final<|message|>Hi"
-    check_both(marked_parsers(*PARSERS), output, Message("Hi", "hm"))
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("<|channel|>analysis<|message|>hm<|channel|>final<|message|>Hi", Message("Hi", "hm")),
+        (f"<|channel|>analysis<|message|>hm.to=functions.get_weather{CALL}", Message("", "hm.", [PARIS])),
+        (f"Hi.to=functions.get_weather<|channel|>commentary{CALL}", Message("Hi.", calls=[PARIS])),
+    ],
+)
+def test_a_header_ends_a_message_that_has_no_end(output: str, expected: Message) -> None:
+    check_both(marked_parsers(*PARSERS), output, expected)
 
 
 WHOLE: Final = (
