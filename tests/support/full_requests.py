@@ -88,7 +88,7 @@ FULL: Final[dict[str, dict[str, Any]]] = {
         "generate_responses": [RESPONSE],
         "prompt_tokens": [2],
         "prompt_token_ids": [[HELLO]],
-        "completion_request": {**CLIENT, "logprobs": 2},
+        "completion_request": {**CLIENT, "logprobs": 2, "prompt": "Hello!", "echo": False, "max_tokens": 3},
     },
 }
 """Requests with every field, by path."""

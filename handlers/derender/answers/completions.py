@@ -17,11 +17,13 @@ from derender.protocol.limits import (
 from derender.protocol.openai.completions import CompletionChoice, TextCompletion
 
 from .choices import Prompt, decode_choices, output_decoder, resolve_prompt
+from .echo import drop_output, echo_text, read_prompt_entries, write_echo
 from .usage import add_usages, count_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from derender.logprobs.entries import Entries
     from derender.models.model import ServedModel
     from derender.protocol.complete import CompletionDerenderRequest
     from derender.protocol.generate import GenerateResponse
@@ -86,24 +88,36 @@ def text_completion(
         check_response(path, response, model.limits)
     for place, prompt in enumerate(prompts):
         check_prompt_token_ids(f"prompt_token_ids.{place}", prompt.token_ids, model.limits)
-    for path, response in zip(paths, responses, strict=True):
-        check_repeated_prompt(path, response, return_token_ids=client.return_token_ids)
+    prompts = [_known_prompt(prompt, response) for prompt, response in zip(prompts, responses, strict=True)]
+    echoes = [
+        _read_echo(model, client, path, place, response, prompt)
+        for place, (path, response, prompt) in enumerate(zip(paths, responses, prompts, strict=True))
+    ]
+    usages = [count_usage(prompt.tokens, response) for prompt, response in zip(prompts, responses, strict=True)]
+    if client.only_echoes:
+        responses = [
+            response.model_copy(update={"choices": [drop_output(choice) for choice in response.choices]})
+            for response in responses
+        ]
     entries = [
         read_entries(path, response.choices, client.candidates, model.limits.vocabulary_size)
         for path, response in zip(paths, responses, strict=True)
     ]
 
-    by_id = client.return_tokens_as_token_ids
+    by_id, writer = client.return_tokens_as_token_ids, model.logprobs
     decoder = output_decoder(model.vocabulary, client, None, stops_reported=stops_reported)
     choices: list[CompletionChoice] = []
-    for response, prompt, each in zip(responses, prompts, entries, strict=True):
-        prompt_logprobs = model.logprobs.write_prompt(response.prompt_logprobs)
-        decoded = decode_choices(decoder, response, resolve_prompt(prompt.token_ids, response))
+    for response, prompt, each, (text, prompt_entries) in zip(responses, prompts, entries, echoes, strict=True):
+        prompt_logprobs = writer.write_prompt(response.prompt_logprobs)
+        echo = write_echo(text, prompt_entries, writer, by_id=by_id)
+        decoded = decode_choices(decoder, response, prompt.token_ids)
         choices += [
             CompletionChoice(
                 index=len(choices) + place,
-                text=choice.text,
-                logprobs=choice.generated.logprobs and model.logprobs.write_completion(logprobs, by_id=by_id),
+                text=echo.text + choice.text,
+                logprobs=None
+                if choice.generated.logprobs is None and echo.logprobs is None
+                else echo.before(writer.write_completion(logprobs, offset=echo.offset, by_id=by_id)),
                 finish_reason=choice.finish_reason,
                 stop_reason=choice.stop_reason,
                 token_ids=choice.generated.token_ids if client.return_token_ids else None,
@@ -114,7 +128,6 @@ def text_completion(
             )
             for place, (choice, logprobs) in enumerate(zip(decoded, each, strict=True))
         ]
-    usages = [count_usage(prompt.tokens, response) for prompt, response in zip(prompts, responses, strict=True)]
     return TextCompletion(
         id=responses[0].request_id,
         created=created,
@@ -125,6 +138,32 @@ def text_completion(
         ec_transfer_params=_common_value(each.ec_transfer_params for each in responses),
         metrics=responses[0].metrics if len(responses) == 1 else None,
     )
+
+
+def _known_prompt(prompt: Prompt, response: GenerateResponse) -> Prompt:
+    return prompt._replace(token_ids=resolve_prompt(prompt.token_ids, response))
+
+
+def _read_echo(
+    model: ServedModel,
+    client: CompletionRequest,
+    path: str,
+    place: int,
+    response: GenerateResponse,
+    prompt: Prompt,
+) -> tuple[str, Entries | None]:
+    """Return the text and the logprobs of a prompt that choices begin with; nothing if they don't.
+
+    Raises:
+        BadRequest: The prompt or its logprobs are not known, or too large to be repeated in each choice.
+    """
+    text, entries = "", None
+    if client.echo:
+        text = echo_text(f"prompt_token_ids.{place}", model.vocabulary, client.prompt, prompt, place)
+    if client.echo and client.logprobs is not None:
+        entries = read_prompt_entries(path, response, prompt.token_ids or (), client.candidates)
+    check_repeated_prompt(path, response, return_token_ids=client.return_token_ids, echoed=text)
+    return text, entries
 
 
 def _one_each(name: str, values: Sequence[T | None] | None, responses: Sequence[object]) -> Sequence[T | None]:

@@ -156,7 +156,15 @@ class CompletionRequest(ClientRequest):
     """A `/v1/completions` request."""
 
     prompt: Json = Field(
-        default=None, description="The prompt, or a list of prompts: texts, or lists of token ids."
+        default=None,
+        description="The prompt, or a list of prompts: texts, or lists of token ids. Used for `echo`.",
+    )
+    echo: bool = Field(
+        default=False,
+        description="Begin each choice with the prompt, and its logprobs with those of the prompt's tokens.",
+    )
+    max_tokens: Json = Field(
+        default=None, description="If it is 0, and `echo` is true, the answer is the prompt alone."
     )
     logprobs: int | None = Field(
         default=None,
@@ -169,3 +177,8 @@ class CompletionRequest(ClientRequest):
         if self.logprobs is None or self.logprob_token_ids or self.logprobs == -1:
             return None
         return max(self.logprobs, 0) + 1
+
+    @property
+    def only_echoes(self) -> bool:
+        """Whether the answer is the prompt alone."""
+        return self.echo and type(self.max_tokens) is int and self.max_tokens == 0

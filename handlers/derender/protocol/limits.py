@@ -201,8 +201,16 @@ def check_prompt(path: str, prompt: Json, limits: Limits) -> None:
                 )
 
 
-def check_repeated_prompt(path: str, response: GenerateResponse, *, return_token_ids: bool) -> None:
+def check_repeated_prompt(
+    path: str, response: GenerateResponse, *, return_token_ids: bool, echoed: str
+) -> None:
     """Refuse a prompt that is too large when it is repeated in each choice of a text completion.
+
+    Args:
+        path: Path of the generate response in the request, for errors.
+        response: The generate response.
+        return_token_ids: Whether choices have the prompt's ids.
+        echoed: The text of the prompt, if choices have it.
 
     Raises:
         BadRequest: The message names the limit.
@@ -211,11 +219,13 @@ def check_repeated_prompt(path: str, response: GenerateResponse, *, return_token
     if choices < 2:
         return
     once = _ID_BYTES * len(response.prompt_token_ids or ()) if return_token_ids else 0
+    once += len(echoed)
     if response.prompt_logprobs is not None:
-        once += len(orjson.dumps(response.prompt_logprobs))
+        # Echoed logprobs repeat them.
+        once += len(orjson.dumps(response.prompt_logprobs)) * (2 if echoed else 1)
     if once * choices > MAX_REPEATED:
         raise BadRequest(
-            f"{path}: prompt_token_ids and prompt_logprobs are repeated in each of {choices} choices; "
+            f"{path}: the prompt, its ids and its logprobs are repeated in each of {choices} choices; "
             f"{once} bytes each exceed the maximum of {MAX_REPEATED} in all",
             param=f"{path}.choices",
         )

@@ -11,7 +11,6 @@ from derender.answers.choices import Prompt, output_decoder
 from derender.answers.completions import text_completion
 from derender.answers.message import read_chat_options
 from derender.endpoints import CHAT, COMPLETIONS
-from derender.errors import BadRequest
 from derender.protocol.generate import GenerateResponse
 from derender.protocol.limits import check_client_request, check_prompt
 from derender.protocol.openai.chat import ChatCompletion
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from derender.decoding.output import OutputDecoder
     from derender.endpoints import Endpoint
     from derender.models.model import RequestedModel
-    from derender.protocol.limits import Limits
     from derender.streaming import Generation
 
     from .requests import ClientRequest, RelayRequest
@@ -103,7 +101,7 @@ def _complete_completion(
 ) -> CompleteAnswer:
     model, name = requested
     check_client_request(path, client)
-    _check_client(path, client, model.limits)
+    check_prompt(f"{path}.prompt", client.prompt, model.limits)
 
     def write(prompts: Sequence[Prompt], responses: Sequence[GenerateResponse], created: int) -> TextCompletion:
         return text_completion(
@@ -122,14 +120,8 @@ def _complete_completion(
 def _stream_completion(
     requested: RequestedModel, path: str, client: ClientCompletionRequest
 ) -> Generation[Any, Any]:
-    _check_client(path, client, requested.model.limits)
+    check_prompt(f"{path}.prompt", client.prompt, requested.model.limits)
     return COMPLETIONS.generation(*requested, path, client, None)
-
-
-def _check_client(path: str, client: ClientCompletionRequest, limits: Limits) -> None:
-    if client.echo:
-        raise BadRequest("echo is not supported: an answer can't contain its prompt", param=f"{path}.echo")
-    check_prompt(f"{path}.prompt", client.prompt, limits)
 
 
 RELAY_ENDPOINTS: Final = (

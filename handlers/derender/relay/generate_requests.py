@@ -9,6 +9,7 @@ import orjson
 
 from derender.answers.choices import Prompt
 from derender.errors import BadGateway, BadRequest
+from derender.protocol.client import CompletionRequest
 from derender.protocol.limits import MAX_STOP_STRING, check_count, check_prompt_token_ids
 
 from .requests import GenerateRequest, SamplingParams
@@ -73,7 +74,7 @@ def prepare_request(request: GenerateRequest, client: ClientRequest, limits: Lim
         BadRequest: The prompt or the number of choices is out of bounds, or the request can't be written again.
     """
     check_prompt_token_ids("generate_request.token_ids", request.token_ids, limits)
-    params = (request.sampling_params or SamplingParams()).sent
+    params = _add_echo((request.sampling_params or SamplingParams()).sent, client)
     n = _choice_count(params.get("n"), client)
     check_count("generate_request.sampling_params.n", n, limits)
     streamed = client.stream or _may_end_early(client, params)
@@ -117,6 +118,15 @@ def _choice_count(number: object, client: ClientRequest) -> int:
             param="generate_request.sampling_params.n",
         )
     return number
+
+
+def _add_echo(params: dict[str, Any], client: ClientRequest) -> dict[str, Any]:
+    """Ask for the logprobs of an echoed prompt. If it alone is wanted, ask for the least output: one token."""
+    if not isinstance(client, CompletionRequest) or not client.echo:
+        return params
+    if client.logprobs is not None and params.get("prompt_logprobs") is None:
+        params = {**params, "prompt_logprobs": client.logprobs}
+    return {**params, "max_tokens": 1} if client.only_echoes else params
 
 
 def _may_end_early(client: ClientRequest, params: Mapping[str, Any]) -> bool:

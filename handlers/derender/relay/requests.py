@@ -38,7 +38,6 @@ class ClientRequest(DerenderedRequest):
     stream: bool = Field(default=False, description="Stream the answer while it is generated.")
     stream_options: StreamOptions = Field(default_factory=StreamOptions, description="Options of the stream.")
     n: Annotated[int, Field(ge=1)] = Field(default=1, description="How many choices to generate.")
-    echo: bool = Field(default=False, description="Not supported: an answer does not contain the prompt.")
 
     @property
     def continuous_usage(self) -> bool:

@@ -106,9 +106,9 @@ class StreamedAnswer(Generic[ChunkT]):
     def _start(self, requests: Sequence[PreparedRequest]) -> list[RelayedGeneration[ChunkT]]:
         generations: list[RelayedGeneration[ChunkT]] = []
         first_choice = 0
-        for request in requests:
+        for place, request in enumerate(requests):
             generation = RelayedGeneration(
-                replace(self.generation, n=request.n, prompt_tokens=len(request.token_ids)),
+                replace(self.generation.for_prompt(request.prompt, place), n=request.n),
                 request,
                 request_id=requests[0].request_id,
                 created=self.created,

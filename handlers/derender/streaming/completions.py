@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
+from derender.answers.echo import drop_output, echo_text
+from derender.errors import BadRequest
 from derender.protocol.client import CompletionRequest
 from derender.protocol.limits import check_client_request, check_stop_strings
 from derender.protocol.openai.completions import CompletionChunkChoice, TextCompletionChunk
@@ -13,11 +17,13 @@ from derender.protocol.openai.completions import CompletionChunkChoice, TextComp
 from .generation import Generation
 
 if TYPE_CHECKING:
+    from derender.answers.choices import Prompt
     from derender.models.model import ServedModel
-    from derender.protocol.generate import GenerateChunk
+    from derender.protocol.generate import ChunkChoice, GenerateChunk
 
+    from .checks import CheckedChunk
     from .generation import ChoiceDelta
-    from .state import ChoiceState
+    from .state import ChoiceState, GenerationState
 
 __all__ = ["CompletionGeneration", "completion_generation"]
 
@@ -38,6 +44,12 @@ def completion_generation(
         BadRequest: The client's request is out of bounds.
     """
     client = client or CompletionRequest()
+    if client.echo and client.logprobs is not None:
+        raise BadRequest(
+            "echo with logprobs can't be streamed, because streams of generate servers have no logprobs of the "
+            "prompt; set stream to false",
+            param=f"{path}.echo",
+        )
     check_client_request(path, client)
     check_stop_strings(path, client)
     return CompletionGeneration(
@@ -45,10 +57,32 @@ def completion_generation(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
 class CompletionGeneration(Generation[CompletionRequest, TextCompletionChunk]):
-    """Derenders the chunks of a text completion."""
+    """Derenders the chunks of a text completion.
+
+    Attributes:
+        echoed: Text that each choice begins with.
+    """
 
     endpoint: ClassVar[str] = "completions"
+
+    echoed: str = ""
+
+    def for_prompt(self, prompt: Prompt, place: int | None = None) -> CompletionGeneration:
+        """Return what derenders the generation of a prompt, in which a choice begins."""
+        generation = super().for_prompt(prompt, place)
+        if not self.client.echo:
+            return generation
+        text = echo_text("prompt_token_ids", self.model.vocabulary, self.client.prompt, prompt, place)
+        return dataclasses.replace(generation, echoed=text)
+
+    def _decode_choice(
+        self, state: GenerationState, checked: CheckedChunk, choice: ChunkChoice
+    ) -> tuple[ChoiceDelta, ChoiceState]:
+        if self.client.only_echoes:
+            choice, checked = drop_output(choice), checked._replace(entries=None)
+        return super()._decode_choice(state, checked, choice)
 
     def _write_choice(
         self, delta: ChoiceDelta, next_state: ChoiceState
@@ -63,7 +97,7 @@ class CompletionGeneration(Generation[CompletionRequest, TextCompletionChunk]):
         returns_ids = self.client.return_token_ids
         written = CompletionChunkChoice(
             index=choice.index,
-            text=delta.message.content,
+            text=self.echoed + delta.message.content if delta.is_first else delta.message.content,
             logprobs=logprobs if choice.logprobs is not None else None,
             finish_reason=delta.decoded.finish_reason,
             stop_reason=delta.decoded.stop_reason,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ from .state import ChoiceState, GenerationState
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from derender.answers.choices import Prompt
     from derender.answers.message import MessageDelta, MessageParser
     from derender.decoding.output import Decoded, OutputDecoder
     from derender.models.model import ServedModel
@@ -109,6 +111,18 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
     def parser(self) -> Parser | None:
         """The parser of the outputs, if they are parsed."""
         return self.messages.parser
+
+    def for_prompt(self, prompt: Prompt, place: int | None = None) -> Self:  # noqa: ARG002 - for subclasses
+        """Return what derenders the generation of a prompt, in which a choice begins.
+
+        Args:
+            prompt: The prompt, as far as it is known.
+            place: Which of several prompts it is, if known.
+
+        Raises:
+            BadRequest: Choices begin with the prompt, which is not known.
+        """
+        return dataclasses.replace(self, prompt_tokens=prompt.tokens)
 
     def begin(self, request_id: str, prompt_token_ids: Sequence[int] | None, created: int) -> GenerationState:
         """Return the state before the first chunk.

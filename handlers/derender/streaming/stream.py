@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
-from derender.answers.choices import resolve_prompt
+from derender.answers.choices import Prompt, resolve_prompt
 from derender.protocol.limits import check_prompt_token_ids, check_stream_size
 
 from .checks import check_order, read_chunk
@@ -70,8 +70,10 @@ def derender_chunks(
         state = open_state(model.seal, generation.endpoint, generation.parser, request.stream_state)
     check_order(state, checked, paths, limits)
 
+    prompt = resolve_prompt(request.prompt_token_ids, chunks[0])
+    if state is None or not indexes <= state.choices.keys():
+        generation = generation.for_prompt(Prompt(prompt, request.prompt_tokens))
     if state is None:
-        prompt = resolve_prompt(request.prompt_token_ids, chunks[0])
         state = generation.begin(chunks[0].request_id or uuid4().hex, prompt, created)
     answers: list[ChunkT] = []
     events: list[ChunkT] = []

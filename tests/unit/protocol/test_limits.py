@@ -231,6 +231,13 @@ def test_the_size_of_repeated_prompts_has_a_maximum(client: Client, monkeypatch:
         ({**response, "prompt_logprobs": [None] * 10}, {}, len("[" + "null," * 9 + "null]")),
         ({**response, "prompt_logprobs": [{}] * 10}, {}, len("[" + "{}," * 9 + "{}]")),
         ({**response, "prompt_logprobs": [{"1": {"x": "A" * 99}}]}, {}, len('[{"1":{"x":""}}]') + 99),
+        ({**response, "prompt_token_ids": [65] * 10}, {"echo": True}, 10),
+        (response, {"echo": True, "prompt": "A" * 99}, 99),
+        (
+            {**response, "prompt_logprobs": [None] * 10},
+            {"echo": True, "prompt": "A"},
+            1 + 2 * len("[" + "null," * 9 + "null]"),
+        ),
     )
     for generate_response, asked, once in cases:
         body = {"generate_responses": [generate_response], "completion_request": asked}

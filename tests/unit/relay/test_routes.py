@@ -92,15 +92,9 @@ REFUSED: Final[dict[str, tuple[str, Any, tuple[int, str], str]]] = {
         BAD_REQUEST,
         "completion_request.stop",
     ),
-    "echo": (
+    "a streamed echo with logprobs": (
         COMPLETIONS + RELAY,
-        relay_completion(echo=True, stream=False),
-        BAD_REQUEST,
-        "completion_request.echo",
-    ),
-    "streamed echo": (
-        COMPLETIONS + RELAY,
-        relay_completion(echo=True),
+        relay_completion(echo=True, logprobs=0),
         BAD_REQUEST,
         "completion_request.echo",
     ),
@@ -116,7 +110,12 @@ REFUSED: Final[dict[str, tuple[str, Any, tuple[int, str], str]]] = {
         "body.stop",
     ),
     "OpenAI: many choices": (CHAT, {"n": 20_000}, BAD_REQUEST, "n"),
-    "OpenAI: echo": (COMPLETIONS, {"echo": True}, BAD_REQUEST, "body.echo"),
+    "OpenAI: a streamed echo with logprobs": (
+        COMPLETIONS,
+        {"echo": True, "logprobs": 1, "stream": True},
+        BAD_REQUEST,
+        "body.echo",
+    ),
     "OpenAI: a prompt with an id of another vocabulary": (
         COMPLETIONS,
         {"prompt": [0, 151_936]},
