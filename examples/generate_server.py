@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 
+MODEL = "Qwen/Qwen3-8B"
 GENERATED: dict[str, Any] = json.loads(Path(__file__).with_name("stream.json").read_text(encoding="utf-8"))
 SECONDS_PER_TOKEN = 0.03
 
@@ -135,6 +136,10 @@ async def _run_while_connected(answering: Coroutine[Any, Any, None], reader: asy
 async def respond(request: Request) -> Response:
     """Answer as a generate server and as a render service."""
     match request.path:
+        case "/v1/models":
+            return Response(
+                _json({"object": "list", "data": [{"id": MODEL, "object": "model", "root": MODEL}]})
+            )
         case "/v1/chat/completions/render":
             return Response(_json(_generate_request(request.body, "chatcmpl-1")))
         case "/v1/completions/render":

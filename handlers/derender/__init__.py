@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from .http.app import create_app
     from .models.layer import load_models
     from .models.model import Models
+    from .relay import RelaySettings, Upstream, read_relay_settings
     from .relay.app import create_relay_app
-    from .relay.settings import RelaySettings, Upstream, read_relay_settings
     from .settings import PerModel, Settings, SettingsError
 
 __all__ = [
@@ -81,8 +81,8 @@ _MODULES: Final = {
     "http.app": ("create_app",),
     "models.layer": ("load_models",),
     "models.model": ("Models",),
+    "relay": ("RelaySettings", "Upstream", "read_relay_settings"),
     "relay.app": ("create_relay_app",),
-    "relay.settings": ("RelaySettings", "Upstream", "read_relay_settings"),
     "settings": ("PerModel", "Settings", "SettingsError"),
 }
 """Modules of public names. The others are in `errors`."""

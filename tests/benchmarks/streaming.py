@@ -71,7 +71,8 @@ def serving(upstream: int | None = None) -> Iterator[tuple[int, int]]:
         port = free.getsockname()[1]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DERENDER_")}
     if upstream is not None:
-        environment["DERENDER_UPSTREAMS"] = json.dumps({"gpu": f"http://127.0.0.1:{upstream}"})
+        gpu = {"url": f"http://127.0.0.1:{upstream}", "served_model_name": "m"}
+        environment["DERENDER_UPSTREAMS"] = json.dumps({"gpu": gpu})
     command = [sys.executable, "-m", "derender", "serve", "--port", str(port)]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:

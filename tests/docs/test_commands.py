@@ -119,6 +119,20 @@ def test_blocks_are_valid(page: Path) -> None:
                 assert language in ("mermaid", "text", "yaml", ""), f"line {block.line}: {language}"
 
 
+VLLM: Final = {
+    ("serve",): {"--tokens-only", "--enable-scale-out", "--port"},
+    ("launch", "render"): {"--port", "--enable-auto-tool-choice", "--tool-call-parser"},
+}
+"""Commands of vLLM 0.33 and their options, as its help lists them."""
+
+
+def check_vllm(arguments: list[str]) -> None:
+    """Check that a command of vLLM exists, names a model, and has options that exist."""
+    options = next(known for command, known in VLLM.items() if tuple(arguments[: len(command)]) == command)
+    assert not arguments[1 if arguments[0] == "serve" else 2].startswith("-"), arguments
+    assert {word for word in arguments if word.startswith("-")} <= options, arguments
+
+
 def check_command(command: str) -> None:
     """Check a command without running it: its files, its target of make, its arguments of derender."""
     words = shlex.split(command, comments=True)
@@ -128,6 +142,8 @@ def check_command(command: str) -> None:
     if program == "make":
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
         assert {word for word in arguments if "=" not in word} <= {*targets}, command
+    if program == "vllm":
+        check_vllm(arguments)
     if program.startswith(".venv/bin/"):
         assert (ROOT / program).exists(), command
     for word in words:

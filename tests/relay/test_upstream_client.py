@@ -19,7 +19,7 @@ from derender.errors import (
     UpstreamLost,
     UpstreamUnreachable,
 )
-from derender.relay import RelaySettings, Upstream
+from derender.relay import RelaySettings, Server, Upstream
 from derender.relay.upstream.client import UpstreamClient
 from tests.support.upstream_server import GENERATE, Reply, answer, break_off, hang, pause, sse, stream
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("_clean_log")
 
 LIMIT: Final = 1 << 20
+BODY: Final = b' {"model": "m"} '
 
 
 @pytest.fixture
@@ -38,7 +39,8 @@ def settings(upstream: UpstreamServer) -> RelaySettings:
     """Timeouts are short. What is called `gone` listens on no port."""
     gpu = Upstream("gpu", upstream.url, (("authorization", "Bearer secret-token"),))
     gone = Upstream("gone", "http://127.0.0.1:9")
-    return RelaySettings((gpu, gone), render=gpu, timeout=0.2, generation_timeout=0.2, connect_timeout=1)
+    render = Server("render", gpu.url, gpu.headers)
+    return RelaySettings((gpu, gone), render, timeout=0.2, generation_timeout=0.2, connect_timeout=1)
 
 
 def run(settings: RelaySettings, use: Callable[[UpstreamClient], Awaitable[Any]]) -> Any:
@@ -50,15 +52,15 @@ def run(settings: RelaySettings, use: Callable[[UpstreamClient], Awaitable[Any]]
 
 
 def generate(settings: RelaySettings, upstream: str = "gpu") -> bytes:
-    server = settings.find_upstream(upstream)
-    content: bytes = run(settings, lambda client: client.generate(server, b"{}", LIMIT))
+    server = settings.find_upstream(upstream, "any")
+    content: bytes = run(settings, lambda client: client.generate(server, BODY, "m", LIMIT))
     return content
 
 
 async def read_stream(client: UpstreamClient, upstream: Upstream, *, count: int = 1000) -> list[bytes]:
     """Read some events of a stream."""
     events: list[bytes] = []
-    async with aclosing(client.stream(upstream, b"{}")) as stream:
+    async with aclosing(client.stream(upstream, BODY, "m")) as stream:
         async for data in stream:
             events.append(data)
             if len(events) == count:
@@ -67,7 +69,7 @@ async def read_stream(client: UpstreamClient, upstream: Upstream, *, count: int 
 
 
 def stream_all(settings: RelaySettings, upstream: str = "gpu") -> list[bytes]:
-    server = settings.find_upstream(upstream)
+    server = settings.find_upstream(upstream, "any")
     events: list[bytes] = run(settings, lambda client: read_stream(client, server))
     return events
 
@@ -79,12 +81,13 @@ def test_a_request_is_posted_to_the_configured_url(
     upstream.replies(answer({}), stream([1, 2]), answer([]))
     assert generate(settings) == b"{}"
     assert stream_all(settings) == [b"1", b"2", b"[DONE]"]
-    assert run(settings, lambda client: client.render("/render", b"{}", LIMIT)) == b"[]"
+    render = settings.find_render(settings.upstreams[0])
+    assert run(settings, lambda client: client.render(render, "/render", BODY, "m", LIMIT)) == b"[]"
     assert [received.path for received in upstream.requests] == [GENERATE, GENERATE, "/render"]
     for received, accept in zip(
         upstream.requests, ("application/json", "text/event-stream", "application/json"), strict=True
     ):
-        assert received.content == b"{}"
+        assert received.content == BODY
         expected = {
             "authorization": "Bearer secret-token",
             "content-type": "application/json",
@@ -99,10 +102,10 @@ def test_connections_are_reused(settings: RelaySettings, upstream: UpstreamServe
 
     async def use(client: UpstreamClient) -> None:
         server = settings.upstreams[0]
-        await client.generate(server, b"{}", LIMIT)
+        await client.generate(server, BODY, "m", LIMIT)
         await read_stream(client, server)
         with pytest.raises(DerenderError):
-            await client.generate(server, b"{}", LIMIT)
+            await client.generate(server, BODY, "m", LIMIT)
         await read_stream(client, server)
 
     run(settings, use)
@@ -164,8 +167,9 @@ def test_a_connection_that_takes_too_long(settings: RelaySettings) -> None:
         raise httpx.ConnectTimeout("")
 
     client = UpstreamClient(settings, transport=httpx.MockTransport(time_out))
+    render = settings.find_render(settings.upstreams[0])
     with pytest.raises(GatewayTimeout, match="could not connect to the render service within 1 seconds"):
-        asyncio.run(client.render("/render", b"{}", LIMIT))
+        asyncio.run(client.render(render, "/render", BODY, "m", LIMIT))
 
 
 @pytest.mark.parametrize("parts", [[b" " * (LIMIT + 1)], [b" " * (LIMIT // 4)] * 5])

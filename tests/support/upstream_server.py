@@ -1,6 +1,7 @@
 """A generate server and a render service that answer as a test says, and break as it says.
 
-The generate server has no tokenizer, and refuses what it can't do without one.
+They list their models and know no others. The generate server has no tokenizer, and refuses what it can't do
+without one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from examples.generate_server import HttpServer, Request, Response
 
-from .refusals import find_refusal
+from .vllm_answers import find_refusal, list_models
 from .waiting import wait_until
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DONE",
     "GENERATE",
+    "MODELS",
     "RENDER_CHAT",
     "RENDER_COMPLETIONS",
     "Part",
@@ -36,13 +38,13 @@ __all__ = [
     "hang",
     "meet",
     "pause",
-    "refuse",
     "send_parts",
     "sse",
     "stream",
 ]
 
 GENERATE: Final = "/inference/v1/generate"
+MODELS: Final = "/v1/models"
 RENDER_CHAT: Final = "/v1/chat/completions/render"
 RENDER_COMPLETIONS: Final = "/v1/completions/render"
 DONE: Final = b"data: [DONE]\n\n"
@@ -100,11 +102,6 @@ def answer(content: object, status: int = 200, headers: Sequence[tuple[str, str]
     return Reply([json.dumps(content).encode()], status, "application/json", headers)
 
 
-def refuse(message: str, status: int = 400, kind: str = "BadRequestError", param: str | None = None) -> Reply:
-    """Refuse a request as vLLM does."""
-    return answer({"error": {"message": message, "type": kind, "param": param, "code": status}}, status)
-
-
 def sse(content: object) -> bytes:
     """Write a server-sent event."""
     return b"data: %b\n\n" % json.dumps(content).encode()
@@ -145,17 +142,23 @@ class Upstream:
     """Answers requests with what `respond` returns, unless it refuses them, and remembers them.
 
     Attributes:
-        requests: The requests so far.
+        requests: The requests so far, but those to list models.
+        listings: The requests to list models.
         respond: Returns the reply to a request.
+        models: The models.
+        list_models: Returns the reply to a request to list models.
     """
 
     def __init__(self) -> None:
-        self.requests: list[ReceivedRequest] = []
         self.respond: Callable[[ReceivedRequest], Reply] = lambda _: answer({}, 500)
+        self.forget()
 
     def forget(self) -> None:
-        """Forget the requests of other tests."""
-        self.requests = []
+        """Forget the requests of other tests, and serve the usual model."""
+        self.requests: list[ReceivedRequest] = []
+        self.listings: list[ReceivedRequest] = []
+        self.models: Sequence[str] = ["m"]
+        self.list_models: Callable[[], Reply] = lambda: answer(list_models(self.models))
 
     def replies(self, *replies: Reply) -> None:
         """Answer with these, one after the other, and then with the last."""
@@ -165,8 +168,11 @@ class Upstream:
     def receive(self, request: Request) -> tuple[ReceivedRequest, Reply]:
         """Remember a request, and return the reply to it."""
         received = ReceivedRequest(request)
-        refusal = find_refusal(received.body) if received.path.endswith(GENERATE) else None
-        reply = self.respond(received) if refusal is None else refuse(refusal)
+        if received.path.endswith(MODELS):
+            self.listings.append(received)
+            return received, self.list_models()
+        refusal = find_refusal(received.body, self.models, generates=received.path.endswith(GENERATE))
+        reply = self.respond(received) if refusal is None else answer(refusal, refusal["error"]["code"])
         self.requests.append(received)
         return received, reply
 

@@ -3,6 +3,7 @@
 May import every package but `batch`. Its modules import one way, too (`tool.importlinter` in pyproject.toml).
 """
 
-from .settings import RelaySettings, Upstream, read_relay_settings
+from .servers import Server, Upstream, read_server
+from .settings import RelaySettings, read_relay_settings
 
-__all__ = ["RelaySettings", "Upstream", "read_relay_settings"]
+__all__ = ["RelaySettings", "Server", "Upstream", "read_relay_settings", "read_server"]

@@ -57,7 +57,11 @@ def create_relay_app(
         max_body_bytes: Maximum size of a request body, and of an upstream's response that is not a stream.
         allowed_origins: Origins of the web pages that may call from a browser (CORS); `*` for all.
         observe: Called with an observation of each request once its answer is complete.
+
+    Raises:
+        SettingsError: An upstream serves a model that is not among them.
     """
+    settings.check_models(models)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
@@ -99,7 +103,7 @@ def _operations(models: Models, settings: RelaySettings, max_body_bytes: int) ->
                 "streamed": {"generate_request": _GENERATE_REQUEST, openai.client_field: streamed},
             },
         )
-        if settings.render is not None:
+        if settings.renders:
             yield operation(
                 path=openai.path,
                 name=f"create_{name}",

@@ -86,9 +86,9 @@ class ChunkReader:
         if output.stop_string is not None:
             return None
         self._check_order(choice)
-        if self._decoder is not None:
-            choice = self._end_at_stop_string(self._decoder, output, choice)
-            chunk = chunk.model_copy(update={"choices": [choice]})
+        if self._decoder is not None and (cut := self._end_at_stop_string(self._decoder, output, choice)):
+            # Usage in the chunk counts all of its tokens.
+            chunk, choice = chunk.model_copy(update={"choices": [cut], "usage": None}), cut
         if choice.finish_reason is not None:
             self._finished.add(choice.index)
         return chunk
@@ -121,13 +121,14 @@ class ChunkReader:
 
     def _end_at_stop_string(
         self, decoder: OutputDecoder, output: OutputState, choice: ChunkChoice
-    ) -> ChunkChoice:
+    ) -> ChunkChoice | None:
+        """Return what ends a choice with a stop string, if it completes one."""
         decoded, output = decoder.decode_delta(
             output, choice.token_ids or [], choice.finish_reason, choice.stop_reason
         )
         self._outputs[choice.index] = output
         if output.stop_string is None:
-            return choice
+            return None
         self.stopped = True
         ended = {"finish_reason": "stop", "stop_reason": output.stop_string}
         return choice.model_copy(update={**first_tokens(choice, decoded.visible_tokens), **ended})

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from derender.protocol.logprobs import LogprobEntry
 
     from .generate_requests import PreparedRequest
-    from .settings import Upstream
+    from .servers import Upstream
     from .upstream.client import UpstreamClient
 
 __all__ = ["generate"]
@@ -62,10 +62,11 @@ async def generate(
         with log_faults(upstream.name):
             if request.streamed:
                 reader = ChunkReader(request, decoder, limits, secrets=upstream.secrets)
-                events = upstream_client.stream(upstream, request.body, limit=limit)
+                events = upstream_client.stream(upstream, request.body, request.model, limit=limit)
                 response = await _join(events, reader)
             else:
-                response = _read(await upstream_client.generate(upstream, request.body, limit), request)
+                content = await upstream_client.generate(upstream, request.body, request.model, limit)
+                response = _read(content, request)
                 response = _cut(response, request, decoder, limits)
         update: dict[str, object] = {"request_id": request.request_id, **NOT_FOR_CLIENTS}
         if response.prompt_token_ids is None:

@@ -36,6 +36,8 @@ class PreparedRequest(NamedTuple):
     """A request to a generate server, ready to be sent."""
 
     request_id: str
+    model: str
+    """Name of the model, which the generate server may not know."""
     token_ids: Sequence[int]
     """The prompt."""
     n: int
@@ -61,13 +63,16 @@ def add_stop_strings(client: ClientT, request: GenerateRequest) -> ClientT:
     return client.model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
-def prepare_request(request: GenerateRequest, client: ClientRequest, limits: Limits) -> PreparedRequest:
+def prepare_request(
+    request: GenerateRequest, client: ClientRequest, model: str, limits: Limits
+) -> PreparedRequest:
     """Check a generate request and write it as the generate server gets it.
 
     Args:
         request: The generate request.
         client: The client's request, which says whether to stream and has the stop strings that the relay
             looks for.
+        model: Name of the model.
         limits: The limits of the model.
 
     Raises:
@@ -81,13 +86,14 @@ def prepare_request(request: GenerateRequest, client: ClientRequest, limits: Lim
     request_id = request.request_id or uuid4().hex
     content = {
         **{name: value for name, value in (request.model_extra or {}).items() if name != "output_mode"},
+        **({} if request.model is None else {"model": request.model}),
         "token_ids": request.token_ids,
         "request_id": request_id,
         "sampling_params": _sampling_params(params, client, streamed=streamed),
         "stream": streamed,
         "stream_options": _stream_options(request, client) if streamed else None,
     }
-    return PreparedRequest(request_id, request.token_ids, n, streamed, _dump(content))
+    return PreparedRequest(request_id, model, request.token_ids, n, streamed, _dump(content))
 
 
 def read_generate_requests(content: bytes) -> list[GenerateRequest]:

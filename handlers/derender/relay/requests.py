@@ -83,6 +83,9 @@ class GenerateRequest(WireModel):
     request_id: Annotated[str, StringConstraints(min_length=1, max_length=MAX_REQUEST_ID)] | None = Field(
         default=None, description="Becomes the `id` of the answer; random if not given."
     )
+    model: str | None = Field(
+        default=None, description="Name of the model, if the generate server has it; otherwise it gets its own."
+    )
     token_ids: list[NonNegativeInt] = Field(description="Token ids of the prompt.")
     sampling_params: SamplingParams | None = Field(default=None, description="Sampling parameters.")
     stream_options: dict[str, Any] | None = Field(

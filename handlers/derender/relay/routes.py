@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
     from .endpoints import CompleteAnswer, RelayEndpoint
     from .requests import ClientRequest
-    from .settings import RelaySettings, Upstream
+    from .servers import Server, Upstream
+    from .settings import RelaySettings
     from .upstream.client import UpstreamClient
 
 __all__ = ["Routes"]
@@ -81,9 +82,12 @@ class Routes:
         body = read(self.endpoint.relay_request, await read_body(request, self.max_body_bytes))
         given = add_stop_strings(body.client or self.endpoint.client_request(), body.generate_request)
         exchange = self._exchange(request, given, model=body.model, upstream=body.upstream)
-        missing = body.client is None and self.endpoint.parses and exchange.requested.model.parsers is not None
+        model, name = exchange.requested
+        missing = body.client is None and self.endpoint.parses and model.parsers is not None
         respond = self._responder(exchange, self.endpoint.openai.client_field, None if missing else given)
-        prepared = prepare_request(body.generate_request, given, exchange.requested.model.limits)
+        prepared = prepare_request(
+            body.generate_request, given, body.generate_request.model or name, model.limits
+        )
 
         async def prepare() -> Sequence[PreparedRequest]:
             return [prepared]
@@ -97,7 +101,9 @@ class Routes:
         exchange = self._exchange(request, client)
         respond = self._responder(exchange, "body", client)
         check_count("n", client.n, exchange.requested.model.limits)
-        return await respond(partial(self._render, exchange, content))
+        return await respond(
+            partial(self._render, exchange, self.settings.find_render(exchange.upstream), content)
+        )
 
     def _exchange(
         self,
@@ -107,11 +113,12 @@ class Routes:
         model: str | None = None,
         upstream: str | None = None,
     ) -> _Exchange:
+        requested = self.models.find(model or client.model)
         return _Exchange(
             request,
             client,
-            self.models.find(model or client.model),
-            self.settings.find_upstream(upstream),
+            requested,
+            self.settings.find_upstream(upstream, requested.model.vocabulary.manifest.name),
             request.state.upstream_client,
             int(time.time()),
         )
@@ -133,20 +140,19 @@ class Routes:
             return partial(self._stream, exchange, self.endpoint.stream(exchange.requested, path, client))
         return partial(self._complete, exchange, self.endpoint.complete(exchange.requested, path, client))
 
-    async def _render(self, exchange: _Exchange, content: bytes) -> list[PreparedRequest]:
+    async def _render(self, exchange: _Exchange, render: Server, content: bytes) -> list[PreparedRequest]:
         """Have the render service turn a client's request into generate requests."""
-        render, limits = self.settings.render, exchange.requested.model.limits
-        assert render is not None
+        (model, name), limit = exchange.requested, self.max_body_bytes
         path = f"{self.endpoint.openai.path}/render"
         with log_faults(render.name):
             requests = read_generate_requests(
-                await exchange.upstream_client.render(path, content, self.max_body_bytes)
+                await exchange.upstream_client.render(render, path, content, name, limit)
             )
         if len(requests) > 1 and not self.endpoint.many_prompts:
             raise BadGateway(f"the render service returned {len(requests)} prompts for one conversation")
-        check_count("prompt", len(requests) * exchange.client.n, limits)
+        check_count("prompt", len(requests) * exchange.client.n, model.limits)
         try:
-            return [prepare_request(each, exchange.client, limits) for each in requests]
+            return [prepare_request(each, exchange.client, name, model.limits) for each in requests]
         except DerenderError as error:
             raise BadGateway("the render service's response can't be relayed", quoting=error.message) from None
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .generate_requests import PreparedRequest
     from .requests import ClientRequest
     from .responses import Emit
-    from .settings import Upstream
+    from .servers import Upstream
     from .upstream.client import UpstreamClient
 
 __all__ = ["StreamedAnswer"]
@@ -128,7 +128,7 @@ class StreamedAnswer(Generic[ChunkT]):
                 await emit(encode_event(answer))
 
         with log_faults(self.upstream.name):
-            events = self.upstream_client.stream(self.upstream, request.body)
+            events = self.upstream_client.stream(self.upstream, request.body, request.model)
             await read_stream(events, generation.reader, receive)
 
     def _usage(self) -> Usage:

@@ -128,17 +128,18 @@ def render_and_shout(received: ReceivedRequest, prompts: list[str], *, n: int = 
 
 
 @pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("model", ["m", "alias"])
 def test_the_render_service_gets_the_clients_request_byte_for_byte(
-    plain_relay: InProcessRelay, upstream: UpstreamTransport, *, streamed: bool
+    plain_relay: InProcessRelay, upstream: UpstreamTransport, model: str, *, streamed: bool
 ) -> None:
+    """But for the name of the model, which is the service's own."""
     upstream.respond = lambda received: render_and_shout(received, ["hello"])
-    body = b' {"stream": %b, "messages": [{"role": "user", "content": "\\u0041"}], "seed": 1.50}' % (
-        json.dumps(streamed).encode()
-    )
-    response = plain_relay.post(CHAT, body)
+    begin = b'{"stream":%b,"messages":[{"role": "user", "content": "\\u0041"}],' % json.dumps(streamed).encode()
+    end = b',"seed":1.50,"big":123456789012345678901234567890}'
+    response = plain_relay.post(CHAT, b'%b"model":"%b"%b' % (begin, model.encode(), end))
     assert response.status_code == 200
     render, generate = upstream.requests
-    assert (render.path, render.content) == (RENDER_CHAT, body)
+    assert (render.path, render.content) == (RENDER_CHAT, b'%b"model":"m"%b' % (begin, end))
     assert render.headers["x-key"] == "secret-token"
     assert "authorization" not in render.headers
     assert (generate.path, generate.body["stream"]) == (GENERATE, streamed)

@@ -6,19 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from derender.vocabulary import dump
-from tests.support.generate_protocol import chunks_of, generate_request, response_of
+from tests.support.generate_protocol import generate_request, response_of
 from tests.support.qwen3 import PROMPT
-from tests.support.relay_client import CHAT, COMPLETIONS, RELAY, text_of
+from tests.support.relay_client import CHAT, COMPLETIONS, RELAY
 from tests.support.relay_faults import BAD_GATEWAY, TIMEOUT, read_error
 from tests.support.relay_requests import relay_chat, relay_completion
-from tests.support.streams import whole
-from tests.support.upstream_server import GENERATE, Reply, answer, break_off, hang, stream
-from tests.support.vocabularies import manifest
+from tests.support.upstream_server import GENERATE, Reply, answer, break_off, hang
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.support.relay_in_process import InProcessRelay, UpstreamTransport
 
     from .conftest import RelayFactory
@@ -209,68 +204,3 @@ def test_a_chat_must_be_rendered_to_one_prompt(
     upstream.replies(answer([generate_request()] * 2))
     assert read_error(plain_relay.post(CHAT, {"messages": [], "stream": streamed})) == BAD_GATEWAY
     assert len(upstream.requests) == 1
-
-
-# --- models ---------------------------------------------------------------------------------------------------
-
-PIECES: Final = {"alpha": [b"a", b"b", b"<end>"], "beta": [b"x", b"y", b"<end>"], "damaged": [b"", b"", b"d"]}
-FIELDS: Final = {CHAT: "chat_request", COMPLETIONS: "completion_request"}
-
-
-@pytest.fixture(scope="module")
-def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three models. One is damaged where its manifest does not tell."""
-    folder = tmp_path_factory.mktemp("layer")
-    for name, pieces in PIECES.items():
-        content = dump(manifest(name=name), pieces)
-        (folder / f"{name}.vocab").write_bytes(content[:-1] + b"?" if name == "damaged" else content)
-    return folder
-
-
-@pytest.fixture
-def several(make_relay: RelayFactory, layer: Path) -> InProcessRelay:
-    """The relay with these models. None is the default."""
-    return make_relay(layer=str(layer), served_model_name="b=beta")
-
-
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("path", FIELDS)
-@pytest.mark.parametrize(("model", "text"), [("alpha", "ab"), ("beta", "xy"), ("b", "xy")])
-def test_a_request_is_derendered_with_the_vocabulary_of_its_model(
-    upstream: UpstreamTransport, several: InProcessRelay, path: str, model: str, text: str, *, streamed: bool
-) -> None:
-    request = {**generate_request(model=model), "token_ids": [0]}
-    output = stream(chunks_of([0, 1])) if streamed else answer(response_of([0, 1]))
-    upstream.respond = lambda received: output if received.path == GENERATE else answer(request)
-    client = {"model": model, "stream": streamed}
-    for url, body in (
-        (path, {**client, "messages": [], "prompt": ""}),
-        (path + RELAY, {"generate_request": request, FIELDS[path]: client}),
-        (path + RELAY, {"generate_request": request, "model": model, FIELDS[path]: {**client, "model": "?"}}),
-    ):
-        if streamed:
-            events = several.stream(url, body)
-            assert text_of(events) == text
-            assert {event["model"] for event in events} == {model}
-        else:
-            response = several.post(url, body).json()
-            assert whole(response)[0].content == text
-            assert response["model"] == model
-
-
-@pytest.mark.parametrize("path", FIELDS)
-@pytest.mark.parametrize(
-    ("model", "status"), [(None, 400), ("gamma", 404), ("damaged", 500)], ids=["none", "unknown", "damaged"]
-)
-def test_a_request_without_a_usable_model_reaches_no_upstream(
-    upstream: UpstreamTransport, several: InProcessRelay, path: str, model: str | None, status: int
-) -> None:
-    client: dict[str, Any] = {"model": model, "stream": True}
-    for url, body in (
-        (path, {**client, "messages": [], "prompt": ""}),
-        (path + RELAY, {"generate_request": generate_request(), FIELDS[path]: client}),
-    ):
-        response = several.post(url, body)
-        assert response.status_code == status
-        assert response.json()["error"]["param"] == "model"
-    assert not upstream.requests

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from derender.relay import Upstream, read_relay_settings
+from derender.relay import Server, Upstream, read_relay_settings
 from derender.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def test_upstreams_are_named_and_the_first_is_the_default() -> None:
     assert relay.render is not None
     assert relay.render.url == "http://[::1]:8001"
     assert (relay.timeout, relay.connect_timeout) == (7.5, 2)
-    assert relay.find_upstream(None) == first
-    assert relay.find_upstream("b") == second
+    assert relay.find_upstream(None, "any") == first
+    assert relay.find_upstream("b", "any") == second
     assert "secret" not in repr((Settings.from_environment(environment), relay))
 
 
@@ -71,7 +71,35 @@ def test_a_render_service_may_have_headers() -> None:
     }
     relay = read(environment)
     assert relay is not None
-    assert relay.render == Upstream("render", "http://r", (("x-key", "k"), ("x-empty", "")))
+    assert relay.render == Server("render", "http://r", (("x-key", "k"), ("x-empty", "")))
+
+
+def test_an_upstream_may_have_a_model_and_a_render_service() -> None:
+    environment = {
+        "DERENDER_UPSTREAMS": """{
+            "a": {
+                "url": "http://a", "model": "alpha", "served_model_name": "org/alpha",
+                "render": {
+                    "url": "http://r/", "headers": {"x-key": "${KEY}"}, "served_model_name": "/models/alpha"
+                }
+            },
+            "b": {"url": "http://b", "render": "http://s"},
+            "c": "http://c"
+        }""",
+        "DERENDER_RENDER_URL": '{"url": "http://t", "served_model_name": "all"}',
+        "KEY": "k",
+    }
+    relay = read(environment)
+    assert relay is not None
+    default = Server("render", "http://t", served_model_name="all")
+    own = Server("a/render", "http://r", (("x-key", "k"),), "/models/alpha")
+    assert relay.upstreams == (
+        Upstream("a", "http://a", served_model_name="org/alpha", model="alpha", render=own),
+        Upstream("b", "http://b", render=Server("b/render", "http://s")),
+        Upstream("c", "http://c"),
+    )
+    assert [relay.find_render(each).url for each in relay.upstreams] == ["http://r", "http://s", default.url]
+    assert relay.render == default
 
 
 @pytest.mark.parametrize(
@@ -87,8 +115,19 @@ def test_a_render_service_may_have_headers() -> None:
         ('{"a": "http://a", "a": "http://b"}', "twice"),
         ('{"a": 1}', "a: must be a URL"),
         ('{"a": {}}', "a: the URL must be"),
-        ('{"a": {"url": "http://a", "header": {}}}', "only have url and headers"),
+        (
+            '{"a": {"url": "http://a", "header": {}}}',
+            "only have url, headers, served_model_name, model and render, each once",
+        ),
         ('{"a": {"url": "http://a", "url": "http://b"}}', "each once"),
+        ('{"a": {"url": "http://a", "model": 1}}', "a: the name of a model must be"),
+        ('{"a": {"url": "http://a", "served_model_name": ""}}', "a: the name of a model must be"),
+        (
+            '{"a": {"url": "http://a", "render": 1}}',
+            "a: render: must be a URL, or an object of url",
+        ),
+        ('{"a": {"url": "http://a", "render": {"model": "x"}}}', "a: render: the object may only have"),
+        ('{"a": {"url": "http://a", "render": {}}}', "a: render: the URL must be"),
         ('{"a": {"url": "http://a", "headers": []}}', "object of strings"),
         ('{"a": {"url": "http://a", "headers": {"x": 1}}}', "object of strings"),
         ('{"a": {"url": "http://a", "headers": {"x y": "1"}}}', "not a valid header name"),

@@ -197,13 +197,17 @@ def test_the_generation_goes_on_until_all_choices_have_ended(
         assert len(events) == len(stopped) + len(other)
 
 
+@pytest.mark.parametrize(("size", "counts"), [(1, [1, 2, 3, 3]), (2, [2, 3, 3]), (50, [3, 3])])
 def test_usage_in_every_chunk_counts_up_to_the_stop_string(
-    plain_relay: InProcessRelay, upstream: UpstreamTransport
+    plain_relay: InProcessRelay, upstream: UpstreamTransport, size: int, counts: list[int]
 ) -> None:
-    upstream.replies(goes_on(chunks_of(qwen3().encode(TEXT), finish_reason=None)))
+    chunks = chunks_of(qwen3().encode(TEXT), size=size, finish_reason=None)
+    for number, chunk in enumerate(chunks, 1):
+        chunk["usage"] = usage(len(PROMPT), number * size)["usage"]
+    upstream.replies(goes_on(chunks))
     options = {"include_usage": True, "continuous_usage_stats": True}
     events = plain_relay.stream(CHAT + RELAY, relay_chat(stop="STOP", stream_options=options))
-    assert [event["usage"]["completion_tokens"] for event in events] == [1, 2, 3, 3]
+    assert [event["usage"]["completion_tokens"] for event in events] == counts
 
 
 @both_ways

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("_clean_log")
 
 ERROR: Final = {"error": {"message": "no more", "type": "X", "param": None, "code": 500}}
+OTHER_ENTRY: Final = {"token_id": 151_936, "logprob": -1.0}
 OTHER_VOCABULARY: Final = {"choices": [{"index": 0, "token_ids": [151_936]}]}
 
 # --- before the first byte ------------------------------------------------------------------------------------
@@ -56,6 +57,10 @@ BEGINNINGS: Final[dict[str, tuple[Reply, tuple[int, str]]]] = {
         BAD_GATEWAY,
     ),
     "has ids of another vocabulary": (Reply([sse(OTHER_VOCABULARY)]), BAD_GATEWAY),
+    "has logprobs of another vocabulary": (
+        Reply([sse({"choices": [{"index": 0, "token_ids": [1], "logprobs": {"content": [OTHER_ENTRY]}}]})]),
+        BAD_GATEWAY,
+    ),
     "has several choices in an event": (
         Reply([sse({"choices": [{"index": 0, "token_ids": [1]}, {"index": 1, "token_ids": [1]}]})]),
         BAD_GATEWAY,
@@ -106,6 +111,10 @@ ENDINGS: Final[dict[str, tuple[Sequence[Part], int]]] = {
     "goes on with no JSON": ([b"data: quixotic\n\n"], 502),
     "goes on with no chunk": ([sse({"quixotic": 1})], 502),
     "goes on with ids of another vocabulary": ([sse(OTHER_VOCABULARY)], 502),
+    "goes on beyond the length of the model": (
+        [sse({"choices": [{"index": 0, "token_ids": [9707] * 40_960}]})],
+        502,
+    ),
     "goes on with another generation": ([sse({"request_id": "2", "choices": []})], 502),
     "reports an error": ([sse(ERROR), DONE], 502),
     "reports an error of the client": ([sse({"error": {"message": "no", "code": 429}})], 429),

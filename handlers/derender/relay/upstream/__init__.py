@@ -1,4 +1,4 @@
 """Calls to upstreams over HTTP: generate servers and the render service.
 
-Imports `errors`, `http.sse`, `telemetry` and nothing else of the relay.
+Of the relay it imports `servers` and `settings`.
 """

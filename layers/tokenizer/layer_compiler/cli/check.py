@@ -68,15 +68,15 @@ def run(options: argparse.Namespace) -> int:
     with explain_missing_package("check"):
         import httpx  # noqa: F401 - the upstreams need it
 
-        from derender.relay.settings import read_upstream
+        from derender.relay import read_server
     try:
-        upstream = read_upstream("server", options.render_url, os.environ)
+        upstream = read_server("server", options.render_url, os.environ)
     except ValueError as error:
         raise LayerError(f"--render-url: {error}") from None
     with VllmServer(
         upstream.url,
         dict(upstream.headers),
-        model=options.served_model,
+        model=options.served_model or upstream.served_model_name,
         preferred=name,
         seconds=options.timeout,
     ) as server:

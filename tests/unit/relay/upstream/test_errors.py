@@ -9,11 +9,11 @@ import pytest
 
 from derender.relay.upstream.errors import MAX_MESSAGE, NEEDS_TOKENIZER, refusal_of_body
 from tests.support.generate_protocol import generate_request, response_of
-from tests.support.refusals import NO_OUTPUT_MODE, NO_STOP_STRINGS, NO_STRUCTURED_OUTPUTS
 from tests.support.relay_client import CHAT, RELAY
 from tests.support.relay_faults import BAD_GATEWAY, read_error
 from tests.support.relay_requests import relay_chat
 from tests.support.upstream_server import Reply, answer
+from tests.support.vllm_answers import NO_OUTPUT_MODE, NO_STOP_STRINGS, NO_STRUCTURED_OUTPUTS
 
 if TYPE_CHECKING:
     from tests.support.relay_in_process import InProcessRelay, UpstreamTransport
