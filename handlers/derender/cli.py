@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["main"]
 
@@ -64,11 +65,18 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     serve.add_argument("--port", type=_port, default=8000, help="port to listen on (default: %(default)s)")
     serve.add_argument(
         "--allowed-origins",
-        type=_origins,
+        type=_setting_reader("allowed_origins"),
         nargs="+",
         metavar="ORIGIN",
         help="origins of the web pages that may call from a browser, such as https://app.example, or * for all "
         "(default: DERENDER_ALLOWED_ORIGINS)",
+    )
+    serve.add_argument(
+        "--default-chat-template-kwargs",
+        type=_setting_reader("default_chat_template_kwargs"),
+        metavar="JSON",
+        help="arguments of the chat template that requests may override, as vLLM's flag has them "
+        "(default: DERENDER_DEFAULT_CHAT_TEMPLATE_KWARGS)",
     )
     serve.set_defaults(run=_serve)
 
@@ -101,13 +109,18 @@ def _port(text: str) -> int:
     return port
 
 
-def _origins(text: str) -> tuple[str, ...]:
-    from .settings import read_origins
+def _setting_reader(name: str) -> Callable[[str], Any]:
+    """Return what reads an argument as the setting is read."""
 
-    try:
-        return read_origins(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    def read(text: str) -> Any:
+        from .settings import read_setting
+
+        try:
+            return read_setting(name, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -116,6 +129,8 @@ def _serve(options: argparse.Namespace) -> int:
     from .settings import Settings
 
     settings = Settings.from_environment(os.environ)
+    if options.default_chat_template_kwargs is not None:
+        settings = replace(settings, default_chat_template_kwargs=options.default_chat_template_kwargs)
     relay = read_relay_settings(settings, os.environ)
     models = load_models(settings)
     origins = settings.allowed_origins

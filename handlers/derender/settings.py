@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
@@ -26,7 +28,7 @@ __all__ = [
     "ToolCallDeltas",
     "default_layer",
     "parser_choices",
-    "read_origins",
+    "read_setting",
     "variable_name",
 ]
 
@@ -51,6 +53,9 @@ _MIN_KEY_LENGTH: Final = 16
 """Minimum length of a state key, in characters."""
 _MAX_SECONDS: Final = 86_400
 """Maximum of a timeout."""
+_BEFORE_OBJECT: Final = re.compile(r"\s*(?:([^{,]+?)\s*=\s*)?(?={)")
+"""What comes before a JSON object: nothing, or a model's name and an equals sign."""
+_AFTER_OBJECT: Final = re.compile(r"\s*(?:,|\Z)")
 _ORIGIN: Final = r"\*|null|[a-z][a-z0-9+.-]*://[^\s/*]+"
 """An origin as browsers send it (RFC 6454, "Serializing Origins"), or `*` for all."""
 
@@ -68,7 +73,8 @@ class PerModel(Generic[ValueT]):
         by_model: Values of other models, by the name of their vocabulary.
     """
 
-    default: ValueT
+    # The value may be a mapping.
+    default: ValueT = field(hash=False)
     by_model: Mapping[str, ValueT] = field(default_factory=dict, hash=False)
 
 
@@ -124,12 +130,7 @@ def _one_of_reader(*words: WordT) -> Callable[[str], WordT]:
     return read
 
 
-def read_origins(text: str) -> tuple[str, ...]:
-    """Read origins of web pages, separated by commas.
-
-    Raises:
-        ValueError: One of them is no origin.
-    """
+def _read_origins(text: str) -> tuple[str, ...]:
     origins = tuple(_items(text))
     for origin in origins:
         if not re.fullmatch(_ORIGIN, origin):
@@ -178,6 +179,28 @@ def _parser_reader(known: Collection[str]) -> Callable[[str], PerModel[str]]:
         return PerModel(parsers.pop("", AUTO), parsers)
 
     return read
+
+
+def _read_arguments(text: str) -> PerModel[Mapping[str, Any]]:
+    arguments: dict[str, dict[str, Any]] = {}
+    place = 0
+    while place < len(text):
+        model, value, place = _read_object(text, place)
+        if arguments.setdefault(model, value) != value:
+            raise ValueError(f"has two objects for {model or 'the default model'}")
+    return PerModel(arguments.pop("", {}), arguments)
+
+
+def _read_object(text: str, place: int) -> tuple[str, dict[str, Any], int]:
+    """Read a JSON object of a list. Returns the model that it is for, the object, and where the next one is."""
+    if before := _BEFORE_OBJECT.match(text, place):
+        with suppress(ValueError, RecursionError):
+            value, end = json.JSONDecoder().raw_decode(text, before.end())
+            if after := _AFTER_OBJECT.match(text, end):
+                return before[1] or "", value, after.end()
+    raise ValueError(
+        f"must be a JSON object, or MODEL=OBJECT for each model, separated by commas, got {text[:100]!r}"
+    )
 
 
 def _items(text: str) -> Iterable[str]:
@@ -238,6 +261,10 @@ class Settings:
         default=PerModel(AUTO), metadata=_setting(_parser_reader(REASONING_PARSERS), affects_answers=True)
     )
     """The reasoning parser: a name, `none`, or `auto` for the one that the layer names."""
+    default_chat_template_kwargs: PerModel[Mapping[str, Any]] = field(
+        default=PerModel({}), metadata=_setting(_read_arguments, affects_answers=True)
+    )
+    """Arguments of the chat template that requests may override, as the server that renders has them."""
     tool_call_deltas: ToolCallDeltas = field(
         default="fragments", metadata=_setting(_one_of_reader("fragments", "complete"), affects_answers=True)
     )
@@ -246,7 +273,9 @@ class Settings:
         default=(), repr=False, metadata=_setting(_read_keys, affects_answers=False)
     )
     """Keys that authenticate stream states: the first signs, all are accepted."""
-    allowed_origins: tuple[str, ...] = field(default=(), metadata=_setting(read_origins, affects_answers=False))
+    allowed_origins: tuple[str, ...] = field(
+        default=(), metadata=_setting(_read_origins, affects_answers=False)
+    )
     """Origins of the web pages that may call from a browser (CORS); `*` for all."""
     upstreams: str | None = field(default=None, repr=False, metadata=_setting(str, affects_answers=False))
     """Generate servers that the relay asks, as JSON that may hold secrets. Without them there is no relay."""
@@ -288,6 +317,16 @@ class Settings:
         return {
             each.name: getattr(self, each.name) for each in fields(self) if each.metadata["affects_answers"]
         }
+
+
+def read_setting(name: str, text: str) -> Any:
+    """Return the value that a text gives to a field of `Settings`.
+
+    Raises:
+        ValueError: The text can't be used. The message says what it must be.
+    """
+    (found,) = (each for each in fields(Settings) if each.name == name)
+    return found.metadata["read"](text)
 
 
 def variable_name(name: str) -> str:

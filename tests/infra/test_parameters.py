@@ -132,6 +132,7 @@ def test_parameters_become_settings() -> None:
         "ServedModelName": "DERENDER_SERVED_MODEL_NAME",
         "ToolCallParser": "DERENDER_TOOL_CALL_PARSER",
         "ReasoningParser": "DERENDER_REASONING_PARSER",
+        "DefaultChatTemplateKwargs": "DERENDER_DEFAULT_CHAT_TEMPLATE_KWARGS",
     }
     of_api = {**of_batch, "StateKey": "DERENDER_STATE_KEY"}
     of_relay = {

@@ -14,10 +14,14 @@ from starlette.middleware.cors import CORSMiddleware
 import derender.cli
 from derender import __version__
 from derender.cli import main
+from derender.models.layer import load_models
 from derender.settings import default_layer
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from derender.models.model import Models
+    from derender.settings import Settings
 
 DERENDER = "/v1/chat/completions/derender"
 
@@ -86,6 +90,41 @@ def test_an_origin_with_a_path_is_refused(capsys: pytest.CaptureFixture[str]) ->
         main(["serve", "--allowed-origins", "https://a.example/"])
     error = capsys.readouterr().err
     assert "argument --allowed-origins: must be origins such as https://app.example, without a path" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variable", "expected"),
+    [
+        ([], "", {}),
+        ([], '{"enable_thinking": true}', {"enable_thinking": True}),
+        (['{"enable_thinking": false}'], '{"enable_thinking": true}', {"enable_thinking": False}),
+        (["{}"], '{"enable_thinking": true}', {}),
+    ],
+)
+def test_serve_has_default_arguments_of_the_chat_template(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], variable: str, expected: dict[str, bool]
+) -> None:
+    loaded: list[Models] = []
+
+    def load(settings: Settings) -> Models:
+        loaded.append(load_models(settings))
+        return loaded[0]
+
+    monkeypatch.setattr("uvicorn.run", lambda *_, **__: None)
+    monkeypatch.setattr("derender.models.layer.load_models", load)
+    monkeypatch.setenv("DERENDER_DEFAULT_CHAT_TEMPLATE_KWARGS", variable)
+    flags = [f"--default-chat-template-kwargs={each}" for each in arguments]
+    assert main(["serve", *flags]) == 0
+    ((model, _),) = [models.find(None) for models in loaded]
+    assert model.parsers is not None
+    assert model.parsers.default_chat_template_kwargs == expected
+
+
+def test_default_arguments_that_are_no_object_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["serve", "--default-chat-template-kwargs", "enable_thinking"])
+    error = capsys.readouterr().err
+    assert "argument --default-chat-template-kwargs: must be a JSON object, or MODEL=OBJECT" in error
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,18 @@ VALUES: Final[list[tuple[str, str, str, object]]] = [
     ),
     ("TOOL_CALL_PARSER", "a=b=hermes", "tool_call_parser", PerModel("auto", {"a=b": "hermes"})),
     ("REASONING_PARSER", "one=auto,one=auto", "reasoning_parser", PerModel("auto", {"one": "auto"})),
+    *(
+        ("DEFAULT_CHAT_TEMPLATE_KWARGS", value, "default_chat_template_kwargs", expected)
+        for value, expected in (
+            ('{"enable_thinking": false}', PerModel({"enable_thinking": False})),
+            (' {"a": {"b": "x={},"}}, ', PerModel({"a": {"b": "x={},"}})),
+            (
+                'one={"a": 1},org/two = {} , {"b": [2]}',
+                PerModel({"b": [2]}, {"one": {"a": 1}, "org/two": {}}),
+            ),
+            ('a=b={"a": 1}, a=b={"a": 1}', PerModel({}, {"a=b": {"a": 1}})),
+        )
+    ),
     ("TOOL_CALL_DELTAS", "fragments", "tool_call_deltas", "fragments"),
     ("TOOL_CALL_DELTAS", "complete", "tool_call_deltas", "complete"),
     ("STATE_KEY", f"{'k' * 16}, {'l' * 20},", "state_key", ("k" * 16, "l" * 20)),
@@ -100,6 +112,7 @@ def test_defaults() -> None:
     assert settings.logprob_bytes == "exact"
     assert settings.tool_call_parser == AUTO
     assert settings.reasoning_parser == AUTO
+    assert settings.default_chat_template_kwargs == PerModel({})
     assert settings.tool_call_deltas == "fragments"
     assert settings.state_key == ()
     assert settings.allowed_origins == ()
@@ -175,6 +188,26 @@ def test_any_unknown_variable_is_refused_in_one_line(unknown: str) -> None:
         ("TOOL_CALL_PARSER", "hermes,mistral", "two parsers for the default model: hermes and mistral"),
         ("TOOL_CALL_PARSER", "none, auto", "two parsers for the default model: none and auto"),
         ("REASONING_PARSER", "a=qwen3,b=none,a=none", "two parsers for a: qwen3 and none"),
+        *(
+            ("DEFAULT_CHAT_TEMPLATE_KWARGS", value, "must be a JSON object, or MODEL=OBJECT")
+            for value in (
+                *(
+                    "x",
+                    "true",
+                    "[]",
+                    "{",
+                    '{"a": 1} {"b": 2}',
+                    '={"a": 1}',
+                    "a=",
+                    "a=[]",
+                    'a={"a": 1}b={}',
+                    "'{}'",
+                ),
+                "{" + '"a":[' * 10_000,
+            )
+        ),
+        ("DEFAULT_CHAT_TEMPLATE_KWARGS", '{}, {"a": 1}', "two objects for the default model"),
+        ("DEFAULT_CHAT_TEMPLATE_KWARGS", 'a={}, a={"a": 1}', "two objects for a"),
         *(("SERVED_MODEL_NAME", value, "NAME=MODEL") for value in ("=", "a=", "=tiny", "b,a= ")),
         *(
             ("ALLOWED_ORIGINS", value, "without a path")
@@ -199,7 +232,10 @@ def test_values_that_may_be_secret_are_not_shown() -> None:
 
 
 def test_settings_go_to_other_processes() -> None:
-    settings = Settings(tool_call_parser=PerModel("none", {"a": "hermes"}))
+    settings = Settings(
+        tool_call_parser=PerModel("none", {"a": "hermes"}),
+        default_chat_template_kwargs=PerModel({"enable_thinking": False}),
+    )
     copy = pickle.loads(pickle.dumps(settings))  # noqa: S301
     assert copy == settings
     assert hash(copy) == hash(settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import zlib
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,8 @@ def _load(path: Path, model: ModelSettings, settings: Settings) -> ServedModel:
         parsers = load_parsers(vocabulary, model.tool_call_parser, model.reasoning_parser)
     except ParserError as error:
         raise SettingsError(f"DERENDER_TOOL_CALL_PARSER, DERENDER_REASONING_PARSER: {error}") from error
+    if parsers is not None:
+        parsers = replace(parsers, default_chat_template_kwargs=model.default_chat_template_kwargs)
     size = vocabulary.manifest.size
     return ServedModel(
         vocabulary=vocabulary,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from derender.parsing import REASONING_PARSERS, TOOL_CALL_PARSERS
 from derender.settings import AUTO, DEFAULT_MAX_MODEL_LEN, NO_PARSER, SettingsError, parser_choices
@@ -29,6 +29,7 @@ class ModelSettings:
         max_model_len: Longest sequence accepted, in tokens.
         tool_call_parser: The tool-call parser, if any.
         reasoning_parser: The reasoning parser, if any.
+        default_chat_template_kwargs: Arguments of the chat template that requests may override.
     """
 
     root: str
@@ -36,6 +37,7 @@ class ModelSettings:
     max_model_len: int
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
+    default_chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 class _Layer(NamedTuple):
@@ -98,6 +100,14 @@ def combine(settings: Settings, manifests: Mapping[str, Manifest]) -> tuple[list
         REASONING_PARSERS,
         {root: manifest.reasoning_parser for root, manifest in manifests.items()},
     )
+    arguments = _choose(
+        layer,
+        "DERENDER_DEFAULT_CHAT_TEMPLATE_KWARGS",
+        settings.default_chat_template_kwargs,
+        "MODEL=OBJECT",
+        "objects",
+        unset={},
+    )
     models = [
         ModelSettings(
             root,
@@ -105,6 +115,7 @@ def combine(settings: Settings, manifests: Mapping[str, Manifest]) -> tuple[list
             _max_model_len(settings.max_model_len, manifests[root].max_model_len, alone=root == alone),
             tool_call_parsers[root],
             reasoning_parsers[root],
+            arguments.get(root, {}),
         )
         for root in sorted(manifests, key=lambda root: (root != layer.default, root))
     ]
@@ -135,10 +146,7 @@ def _parsers(
     declared: Mapping[str, str | None],
 ) -> dict[str, str | None]:
     """Choose the parser of each model: that of the setting, or else the one that its manifest declares."""
-    chosen: dict[str, str] = {}
-    for root, parser in layer.values(variable, setting, f"MODEL={setting.default}", unset=AUTO):
-        if chosen.setdefault(root, parser) != parser:
-            raise SettingsError(f"{variable} names two parsers for {root}: {chosen[root]} and {parser}")
+    chosen = _choose(layer, variable, setting, f"MODEL={setting.default}", "parsers", unset=AUTO)
     parsers: dict[str, str | None] = {}
     for root, declaration in declared.items():
         parser = chosen.get(root, AUTO)
@@ -152,6 +160,17 @@ def _parsers(
                 f"set {parser_choices(known)}"
             )
     return parsers
+
+
+def _choose(
+    layer: _Layer, variable: str, setting: PerModel[ValueT], form: str, noun: str, *, unset: ValueT
+) -> dict[str, ValueT]:
+    """Return the values of a setting by model. A model has one at most."""
+    chosen: dict[str, ValueT] = {}
+    for root, value in layer.values(variable, setting, form, unset=unset):
+        if chosen.setdefault(root, value) != value:
+            raise SettingsError(f"{variable} names two {noun} for {root}: {chosen[root]} and {value}")
+    return chosen
 
 
 def _max_model_len(setting: int | None, own: int | None, *, alone: bool) -> int:

@@ -152,6 +152,46 @@ def test_an_unknown_parser_of_any_model_ends_the_start(layer: Path, field: str) 
     assert models.find("gamma").model.parsers is None
 
 
+# --- arguments of the chat template ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("default", "setting", "expected"),
+    [
+        ("", "", ({}, {}, {})),
+        ("gamma", '{"a": 1}', ({}, {"a": 1}, {})),
+        ("", 'alpha={"a": 1}, org/beta={"b": 2}', ({"a": 1}, {}, {"b": 2})),
+        ("alpha", '{"a": 1}, gamma={"b": 2}', ({"a": 1}, {"b": 2}, {})),
+    ],
+)
+def test_default_arguments_are_for_the_default_model_or_the_one_named(
+    tmp_path: Path, default: str, setting: str, expected: tuple[dict[str, int], ...]
+) -> None:
+    write(tmp_path, *SEVERAL, reasoning_parser="glm45")
+    models = models_of(tmp_path, model=default, default_chat_template_kwargs=setting)
+    for name, arguments in zip(SEVERAL, expected, strict=True):
+        parsers = models.find(name).model.parsers
+        assert parsers is not None
+        assert parsers.default_chat_template_kwargs == arguments
+        assert models.find_settings(name).default_chat_template_kwargs == arguments
+
+
+@pytest.mark.parametrize(
+    ("default", "setting", "problem"),
+    [
+        ("", '{"a": 1}', "there is no default model; write MODEL=OBJECT for each model, or set DERENDER_MODEL"),
+        ("alpha", "beta={}", "names the model 'beta'; the layer has alpha, gamma, org/beta"),
+        ("alpha", '{"a": 1}, alpha={"a": 2}', "names two objects for alpha: {'a': 1} and {'a': 2}"),
+    ],
+)
+def test_default_arguments_that_could_be_for_several_models_are_refused(
+    layer: Path, default: str, setting: str, problem: str
+) -> None:
+    line = refusal(layer, model=default, default_chat_template_kwargs=setting)
+    assert line.startswith("DERENDER_DEFAULT_CHAT_TEMPLATE_KWARGS ")
+    assert problem in line
+
+
 # --- lengths --------------------------------------------------------------------------------------------------
 
 
