@@ -90,6 +90,7 @@ def _same_process() -> Iterator[None]:
         ({}, "DERENDER_UPSTREAMS"),
         ({"DERENDER_UPSTREAMS": "{}"}, "DERENDER_UPSTREAMS"),
         ({"DERENDER_UPSTREAMS": UPSTREAMS, "DERENDER_RENDER_URL": "x"}, "DERENDER_RENDER_URL"),
+        ({"DERENDER_UPSTREAMS": '{"gpu": {"url": "http://a", "model": "x"}}'}, "DERENDER_UPSTREAMS"),
         ({"DERENDER_UPSTREAMS": UPSTREAMS, "PORT": "http"}, "PORT"),
     ],
 )
