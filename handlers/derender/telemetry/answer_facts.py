@@ -116,7 +116,7 @@ def find_outcomes(
         return
     for choice in chunk.choices:
         content = choice.delta.content
-        if _shows_marker(markers, content):
+        if _shows_marker(markers, content, choice.finish_reason):
             yield "markup"
         if choice.finish_reason is not None:
             state = choices[choice.index]
@@ -153,7 +153,7 @@ def _describe_stream(request: StreamRequest, model: ServedModel, derendered: Der
 
 def _message_outcomes(markers: Iterable[str], choice: ChatChoice) -> Iterator[Outcome]:
     message = choice.message
-    if _shows_marker(markers, message.content):
+    if _shows_marker(markers, message.content, choice.finish_reason):
         yield "markup"
     calls = isinstance(message, CallingMessage)
     yield _outcome(choice.finish_reason, calls=calls, text=bool(message.content))
@@ -165,5 +165,7 @@ def _outcome(finish_reason: str | None, *, calls: bool, text: bool) -> Outcome:
     return "tool_calls" if calls else "text" if text else "unanswered"
 
 
-def _shows_marker(markers: Iterable[str], text: str | None) -> bool:
-    return text is not None and any(marker in text for marker in markers)
+def _shows_marker(markers: Iterable[str], text: str | None, finish_reason: str | None) -> bool:
+    # A call that is cut is text, too.
+    is_cut = finish_reason not in (None, *_ENDED_BY_ITSELF)
+    return text is not None and not is_cut and any(marker in text for marker in markers)
