@@ -228,7 +228,7 @@ def read_chat_options(
         tools,
         tool_choice,
         parallel_tool_calls=client.parallel_tool_calls,
-        chat_template_kwargs=client.chat_template_kwargs,
+        chat_template_kwargs=client.template_arguments,
         whole_calls=whole_calls,
     )
     return ChatOptions(

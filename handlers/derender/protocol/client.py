@@ -138,11 +138,25 @@ class ChatRequest(ClientRequest):
         description="Arguments of the chat template. `enable_thinking` or `thinking` tells whether the output "
         "begins with reasoning, if the prompt's ids don't.",
     )
+    reasoning_effort: Json = Field(
+        default=None,
+        description="Sets `enable_thinking` of the chat template, unless `chat_template_kwargs` has it: to "
+        "false for `none`, to true for any other effort.",
+        examples=["low"],
+    )
 
     logprobs: bool = Field(default=False, description="Whether log probabilities were requested.")
     top_logprobs: int = Field(
         default=0, description="Number of candidates to keep for each token; -1 for all.", examples=[5]
     )
+
+    @property
+    def template_arguments(self) -> dict[str, Any]:
+        """What the request gives to the chat template."""
+        arguments = self.chat_template_kwargs
+        if self.reasoning_effort is None or "enable_thinking" in arguments:
+            return arguments
+        return {**arguments, "enable_thinking": self.reasoning_effort != "none"}
 
     @property
     def candidates(self) -> int | None:

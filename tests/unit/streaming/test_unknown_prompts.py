@@ -61,8 +61,23 @@ def test_thoughts_are_no_content_if_prompts_open_the_reasoning(delivery: Deliver
 
 
 @deliveries
-def test_an_answer_is_content_if_the_client_had_the_prompt_close_the_reasoning(delivery: Delivery) -> None:
-    prompts = {False: CLOSED, True: OPENED, None: OPENED}
-    for switch, expected in ((False, ("", "Hi")), (True, ("Hi", "")), (None, ("Hi", ""))):
-        added = answer(delivery, prompts, "Hi", 1, chat_template_kwargs={"enable_thinking": switch})
-        assert (added.reasoning, added.content) == expected
+@pytest.mark.parametrize(
+    ("client", "thinks"),
+    [
+        ({}, True),
+        ({"chat_template_kwargs": {"enable_thinking": True}}, True),
+        ({"chat_template_kwargs": {"enable_thinking": False}}, False),
+        ({"chat_template_kwargs": {"enable_thinking": None}}, True),
+        ({"reasoning_effort": "none"}, False),
+        ({"reasoning_effort": "low"}, True),
+        ({"reasoning_effort": None}, True),
+        ({"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": False}}, False),
+        ({"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": True}}, True),
+        ({"reasoning_effort": "none", "chat_template_kwargs": {"thinking": True}}, False),
+    ],
+)
+def test_an_answer_is_content_if_the_client_had_the_prompt_close_the_reasoning(
+    delivery: Delivery, client: dict[str, Any], thinks: bool
+) -> None:
+    added = answer(delivery, {False: CLOSED, True: OPENED, None: OPENED}, "Hi", 1, **client)
+    assert (added.reasoning, added.content) == (("Hi", "") if thinks else ("", "Hi"))
