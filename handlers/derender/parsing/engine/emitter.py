@@ -224,7 +224,7 @@ class Emitter:
         if calls.status is Status.BUFFERED:
             call.arguments.append(json)
             self._stream_if_begun(calls)
-        elif calls.status is Status.STREAMED:
+        else:
             self.events.append(CallArguments(self.state.emitted - 1, json))
 
     def end_call(self, calls: OpenCalls, *, listed: bool = False) -> None:

@@ -51,9 +51,7 @@ def parse(parser: Parser, state: ParserState, pieces: Sequence[Piece]) -> tuple[
     Returns:
         The events, and the next state.
     """
-    markers = parser.grammar.markers
-    text = "".join([piece if isinstance(piece, str) else markers[piece] for piece in pieces])
-    machine = _Machine(parser, state, text)
+    machine = _Machine(parser, state, parser.grammar.encode(pieces))
     machine.run()
     return machine.emitter.events, compact_state(machine.state)
 
@@ -327,9 +325,9 @@ class _Machine:
         if found is None:
             self.emitter.step(calls, Step.REJECT)
         for call in found or ():
-            if self.emitter.open_call(calls, call.name, call.written_id):
-                self.emitter.add_arguments(calls, call.arguments)
-                self.emitter.end_call(calls)
+            self.emitter.open_call(calls, call.name, call.written_id)
+            self.emitter.add_arguments(calls, call.arguments)
+            self.emitter.end_call(calls)
 
     # Regions with an end of their own.
 

@@ -72,6 +72,38 @@ def test_an_output_begins_with_the_answer_if_thinking_is_off() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        pytest.param("Use <tool_call>\n{ here.", id="no call"),
+        pytest.param('Use <tool_call>\n{"name": "get_weather", "arguments": {"city": "Pa', id="an open string"),
+        pytest.param("Use <tool_call> here. <think> there.", id="markers alone"),
+    ],
+)
+def test_a_call_that_is_quoted_in_the_reasoning_does_not_hide_its_end(quoted: str) -> None:
+    check_both(marked_parsers("hermes", "qwen3"), f"<think>{quoted}</think>Hi", Message("Hi", quoted))
+    check_both(
+        marked_parsers("hermes", "qwen3"),
+        f"<think>{quoted}</think>Hi\n{HERMES}",
+        Message("Hi", quoted, [PARIS]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("Hi <think>.", Message("Hi <think>.")),
+        ("<think>hm</think>Stop at </think> please.", Message("Stop at </think> please.", "hm")),
+        (f"{HERMES}<think>hm</think>Hi", Message("Hi", "hm", [PARIS])),
+        (f"Hi {HERMES}Bye <think>", Message("HiBye <think>", "", [PARIS])),
+        ("<think>a</think>\n<think>b</think>\n\nHi", Message("Hi", "a\nb")),
+        ("<think>a</think>\n\n    b\n", Message("    b\n", "a")),
+    ],
+)
+def test_an_answer_that_has_begun_may_name_the_markers_of_reasoning(output: str, expected: Message) -> None:
+    check_both(marked_parsers("hermes", "qwen3"), output, expected)
+
+
 def test_reasoning_markers_are_text_without_a_reasoning_parser() -> None:
     check(
         marked_parsers("hermes"),

@@ -101,6 +101,15 @@ def test_a_long_value_that_began_as_json_and_is_none_breaks_the_call() -> None:
     )
 
 
+def test_a_long_value_that_began_as_json_and_has_no_end_breaks_the_call() -> None:
+    output = glm("get_weather", until=f"[1, {'1, ' * 200}", city="Paris")
+    tools = [{"function": {"name": "get_weather", "parameters": {"properties": {"until": {}}}}}]
+    message = parse_output(request_parser(marked_parsers("glm47"), tools=tools), output)
+    assert message.content.endswith("Paris</arg_value></tool_call>")
+    ((_, arguments),) = message.calls
+    assert arguments.startswith('{"until": [1, 1, ')
+
+
 def test_calls_that_are_not_wanted_are_content() -> None:
     output = glm("get_weather", city="Paris")
     check_both(marked_parsers("glm47"), output, Message(output), tool_choice="none")
