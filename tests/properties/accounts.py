@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from derender.parsing import CallStart, Content, Reasoning
@@ -34,21 +33,23 @@ def find_faults(output: Broken, events: Sequence[Event]) -> list[str]:
     written, markers = _read(output)
     message = fold(events)
     said = "".join(map(_say, events))
-    faults = [f"{word} comes {count} times" for word in output.words if (count := said.count(word)) != 1]
-    tags = [match.span() for match in re.finditer(output.source.tags, written)] if output.source.tags else []
+    headers = "".join([written[begin:end] for begin, end in _find(output.source.headers, written)])
+    faults = [
+        f"{word} comes {count} times"
+        for word in output.words
+        if (count := said.count(word)) != 1 and not (count == 0 and word in headers)
+    ]
+    tags = _find(output.source.tags, written)
     # White space after a marker of the prompt belongs to it.
     opened = output.prompt != output.source.prompts[0]
     begin = [(0, len(written) - len(written.lstrip(_SPACE)))] if opened else []
     if not _is_aligned(written, [*begin, *markers, *tags], events):
         faults.append("the text is not what was written, but for markup and the white space beside it")
+    # Words that are joined are nowhere in the output.
+    new = {word for word in re.findall(r"\w+", f"{message.content} {message.reasoning}") if word not in written}
     # Of a call that broke, a client has parts of words.
-    if all(is_object(arguments) for _, arguments in message.calls):
-        apart = written
-        for start, end in sorted(markers, reverse=True):
-            apart = f"{apart[:start]} {apart[start:end]} {apart[end:]}"
-        words = _count_words(written) | _count_words(apart)
-        if new := _count_words(message.content) + _count_words(message.reasoning) - words:
-            faults.append(f"new words: {list(new)}")
+    if new and all(is_object(arguments) for _, arguments in message.calls):
+        faults.append(f"new words: {new}")
     return faults
 
 
@@ -64,12 +65,12 @@ def is_object(arguments: str) -> bool:
         return False
 
 
+def _find(expressions: Sequence[str], text: str) -> list[Span]:
+    return [match.span() for each in expressions for match in re.finditer(each, text)]
+
+
 def _say(event: Event) -> str:
     return event.name + event.written_id if isinstance(event, CallStart) else getattr(event, "text", "")
-
-
-def _count_words(text: str) -> Counter[str]:
-    return Counter(re.findall(r"\w+", text))
 
 
 def _read(output: Broken) -> tuple[str, list[Span]]:

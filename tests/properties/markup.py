@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["PIECES", "PROMPTS", "STEPS", "TAGS", "THINK"]
+__all__ = ["HEADERS", "PIECES", "PROMPTS", "STEPS", "TAGS", "THINK"]
 
 _OBJECT: Final = ('{"W": ', '"W W"', ', "W": ["W", {"W": 1}]', "}")
 _CALL: Final = ('{"name": "f", ', '"arguments": ', *_OBJECT, "}")
@@ -97,16 +97,32 @@ STEPS: Final[Mapping[str, tuple[str, ...]]] = {
     "lines": ("<tool_call>f\n", "W: W W", "\n", 'W: ["W"]', "\n", "</tool_call>"),
 }  # fmt: skip
 """Format in the registry, or response template → its markup. Formats that are missing read `THINK`."""
-_HEADER: Final = r"(?:<\|(?:start|channel|constrain)\|>[\w. ]*| ?to=[\w.]*)+(?:<\|message\|>)?"
-TAGS: Final[Mapping[str, str]] = {
-    "channels": _HEADER,
-    "dialect": r"<\|channel>thought",
-    "dsml": r"</?｜DSML｜[^>\n]*>",
-    "gemma4": r"<\|channel>thought",
-    "harmony": _HEADER,
-    "kimi_k3": r"<\|(?:open|close)\|>[^<]*<\|sep\|>",
+_HEADERS: Final = (
+    # Words in a header that goes on.
+    r"(?:<\|(?:start|channel|constrain)\|>|to=)(?:\s*+[\w.:=/+-]++)*+(?=\s*(?:<\|(?:message|channel|constrain)\|>|to=))",
+    # A channel, a type or a recipient.
+    r"""(?:<\|(?:channel|constrain)\|>|to=)\s*(?:to=\s*)?["']?[^\s<{"']*""",
+)
+HEADERS: Final[Mapping[str, Sequence[str]]] = {"channels": _HEADERS, "harmony": _HEADERS}
+"""Module of a format, or response template → regular expressions of markup with words that may be left out."""
+_HEADER_TAGS: Final = (
+    *_HEADERS,
+    # A header in which the output ends.
+    r"<\|(?:start|channel|constrain|call|end|return)\|>(?:[^\s<]*\s+)?[^\s<]*\s*$",
+    # A role, a channel or a type, with its marker or without.
+    r"<\|start\|>\s*assistant",
+    r"<\|channel\|>\s*(?:analysis|commentary|final)",
+    r"(?:assistant|analysis|commentary|final|json)(?=\s*(?:<\||to=|{))",
+)
+TAGS: Final[Mapping[str, Sequence[str]]] = {
+    "channels": _HEADER_TAGS,
+    "dialect": (r"<\|channel>thought",),
+    "dsml": (r"</?｜DSML｜[^>\n]*>",),
+    "gemma4": (r"<\|channel>thought",),
+    "harmony": _HEADER_TAGS,
+    "kimi_k3": (r"<\|(?:open|close)\|>[^<]*<\|sep\|>",),
 }
-"""Module of a format, or response template → a regular expression of markup that is more than a marker."""
+"""Module of a format, or response template → regular expressions of markup that is more than a marker."""
 PROMPTS: Final[Mapping[str | None, str]] = {
     "kimi_k3": '<|open|>message role="assistant"<|sep|>',
     "openai": "<|start|>assistant",

@@ -17,11 +17,11 @@ from tests.unit.parsing.support import NAMES, combine, marked_vocabulary, marker
 from tests.unit.parsing.support import encode as encode_marked
 
 from .encoding import encode, prompt_ids
-from .markup import PROMPTS, STEPS, TAGS, THINK
+from .markup import HEADERS, PROMPTS, STEPS, TAGS, THINK
 from .values import MARKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from derender.parsing import Parsers
     from derender.vocabulary import Vocabulary
@@ -45,7 +45,8 @@ class Source:
         vocabulary: The vocabulary.
         parsers: The parsers.
         markers: Markers that are tokens → the characters that stand for them in an output.
-        tags: A regular expression of markup that is more than a marker. Empty if there is none.
+        tags: Regular expressions of markup that is more than a marker.
+        headers: Regular expressions of markup whose words may be left out.
         prompts: Ends of prompts. The first opens the model's message and nothing else.
         steps: The markup of a message, in order.
         encode: Encodes an output.
@@ -55,7 +56,8 @@ class Source:
     vocabulary: Vocabulary
     parsers: Parsers
     markers: Mapping[str, str]
-    tags: str
+    tags: tuple[str, ...]
+    headers: tuple[str, ...]
     prompts: tuple[tuple[int, ...], ...]
     steps: tuple[str, ...]
     encode: Callable[[str], list[int]]
@@ -115,7 +117,8 @@ def _source(tools: str | None, reasoning: str | None, template: str, *, marked: 
         vocabulary=vocabulary,
         parsers=parsers,
         markers=markers,
-        tags=_tags(formats),
+        tags=_expressions(TAGS, formats),
+        headers=_expressions(HEADERS, formats),
         prompts=tuple(tuple(encode_marked(vocabulary, prompt + opening)) for opening in openings),
         steps=tuple(step for each in formats for step in (*STEPS.get(each, THINK), "W W")),
         encode=encode_text,
@@ -130,12 +133,14 @@ def family_source(family: Family, widest: int) -> Source:
         family: The family.
         widest: Most bytes of a token.
     """
+    formats = _formats(family.tools, family.reasoning)
     return Source(
         name=family.name,
         vocabulary=vocabularies.vocabulary(family.vocabulary),
         parsers=family.parsers(),
         markers=family.markers(),
-        tags=_tags(_formats(family.tools, family.reasoning)),
+        tags=_expressions(TAGS, formats),
+        headers=_expressions(HEADERS, formats),
         prompts=(prompt_ids(family, family.prompt),),
         steps=(),
         encode=lambda text: encode(family, text, widest),
@@ -148,5 +153,7 @@ def _formats(tools: str | None, reasoning: str | None) -> list[str]:
     return list(dict.fromkeys(path for path in paths if path))
 
 
-def _tags(formats: list[str]) -> str:
-    return "|".join(dict.fromkeys(TAGS[name] for each in formats if (name := each.split(":")[0]) in TAGS))
+def _expressions(expressions: Mapping[str, Sequence[str]], formats: list[str]) -> tuple[str, ...]:
+    """Return the regular expressions of formats."""
+    names = dict.fromkeys(each.split(":")[0] for each in formats)
+    return tuple(expression for name in names for expression in expressions.get(name, ()))
