@@ -125,7 +125,9 @@ class _Xml(Struct, frozen=True, forbid_unknown_fields=True):
 
     def parse(self, text: str) -> Any:
         values: dict[str, Any] = {}
+        between, end = "", 0
         for match in compile_regex(self.tag_pattern).finditer(text):
+            between, end = between + text[end : match.start()], match.end()
             key, value = match["key"], match.groupdict("").get("value", "")
             if key is None:
                 raise ValueError("a tag without a key")
@@ -137,6 +139,8 @@ class _Xml(Struct, frozen=True, forbid_unknown_fields=True):
                 values[key].append(value)
             else:
                 values[key] = [values[key], value]
+        if between.strip() or text[end:].strip():
+            raise ValueError("text outside the tags")
         return values
 
 
@@ -148,10 +152,12 @@ class _Lines(_Text, frozen=True):
     def parse(self, text: str) -> Any:
         strip, values = super().parse, {}
         for line in map(strip, text.split(self.line_sep)):
-            key, colon, value = line.partition(self.kv_sep)
-            if colon:
+            key, separator, value = line.partition(self.kv_sep)
+            if separator:
                 value = strip(value)
                 values[strip(key)] = self.value_parser.parse(value) if self.value_parser else value
+            elif line.strip():
+                raise ValueError("a line without a key")
         return values
 
 

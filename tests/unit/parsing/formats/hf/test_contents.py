@@ -36,7 +36,7 @@ from .support import (
             '{"a": "it\'s \\"x\\"", "b": "c"}',
         ),
         ("text", {}, ' {"a":1} ', '{"a":1}'),
-        ("kv-lines", {"kv_sep": "=", "line_sep": ";"}, "a = 1=2; ;b", '{"a": "1=2"}'),
+        ("kv-lines", {"kv_sep": "=", "line_sep": ";"}, "a = 1=2; ;", '{"a": "1=2"}'),
         (
             "kv-lines",
             {"value_parser": {"name": "json", "args": {"allow_non_json": True}}},
@@ -91,6 +91,7 @@ def test_contents_are_parsed(content: str, arguments: dict[str, Any], body: str,
         ("int", "x"),
         ("text", "{"),
         ("text", "[1]"),
+        ("kv-lines", "a: 1\nb"),
     ],
 )
 def test_unreadable_contents_of_calls_are_content(content: str, body: str) -> None:
@@ -100,7 +101,8 @@ def test_unreadable_contents_of_calls_are_content(content: str, body: str) -> No
     assert fold(parse_chunks(parser, [[output]])) == Message(output)
 
 
-def test_a_tag_without_a_key_is_content() -> None:
+@pytest.mark.parametrize("body", ["<>", "x<a>", "<a>x", "<a>x<a>"])
+def test_tags_without_a_key_or_with_text_beside_them_are_content(body: str) -> None:
     calls = {
         "open": "[",
         "close": "]",
@@ -109,4 +111,4 @@ def test_a_tag_without_a_key_is_content() -> None:
         "transform": {"name": "f", "arguments": "{content}"},
     }
     parser = request_parser(template_parsers(template(tool_calls=calls, content={})), tools=TOOLS)
-    assert fold(parse_chunks(parser, [["[<>]"]])) == Message("[<>]")
+    assert fold(parse_chunks(parser, [[f"[{body}]"]])) == Message(f"[{body}]")
