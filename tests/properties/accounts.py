@@ -23,27 +23,37 @@ __all__ = ["find_faults", "is_object"]
 _SPACE: Final = " \t\r\n"
 
 
-def find_faults(output: Broken, events: Sequence[Event]) -> list[str]:
+def find_faults(output: Broken, events: Sequence[Event], begun: str) -> list[str]:
     """Return what an output's events lose, double, invent or join.
 
     Args:
         output: The output.
         events: Its events, joined.
+        begun: The end of the output that may begin a call. After complete calls it is left out.
     """
     written, markers = _read(output)
-    message = fold(events)
+    faults = _find_faults(output, events, written, markers)
+    begins = len(written) - len(begun)
+    called = any(is_object(arguments) for _, arguments in fold(events).calls)
+    if faults and called and written.endswith(begun):
+        before = [span for span in markers if span[1] <= begins]
+        faults = faults * bool(_find_faults(output, events, written[:begins], before))
+    return faults
+
+
+def _find_faults(output: Broken, events: Sequence[Event], written: str, markers: Sequence[Span]) -> list[str]:
+    source, message = output.source, fold(events)
     said = "".join(map(_say, events))
-    headers = "".join([written[begin:end] for begin, end in _find(output.source.headers, written)])
+    headers = "".join([written[begin:end] for begin, end in _find(source.headers, written)])
     faults = [
         f"{word} comes {count} times"
         for word in output.words
-        if (count := said.count(word)) != 1 and not (count == 0 and word in headers)
+        if (count := said.count(word)) != (word in written) and not (count == 0 and word in headers)
     ]
-    tags = _find(output.source.tags, written)
     # White space after a marker of the prompt belongs to it.
-    opened = output.prompt != output.source.prompts[0]
-    begin = [(0, len(written) - len(written.lstrip(_SPACE)))] if opened else []
-    if not _is_aligned(written, [*begin, *markers, *tags], events):
+    space = len(written) - len(written.lstrip(_SPACE))
+    begin = [(0, end) for end in range(1, space + 1)] if output.prompt != source.prompts[0] else []
+    if not _is_aligned(written, [*begin, *markers, *_find(source.tags, written)], events):
         faults.append("the text is not what was written, but for markup and the white space beside it")
     # Words that are joined are nowhere in the output.
     new = {word for word in re.findall(r"\w+", f"{message.content} {message.reasoning}") if word not in written}

@@ -116,11 +116,14 @@ _HEADER_TAGS: Final = (
 )
 TAGS: Final[Mapping[str, Sequence[str]]] = {
     "channels": _HEADER_TAGS,
-    "dialect": (r"<\|channel>thought",),
+    "dialect": (r"<\|channel>thought|<\|?(?:channel|tool_call)\|?>",),
     "dsml": (r"</?｜DSML｜[^>\n]*>",),
     "gemma4": (r"<\|channel>thought",),
     "harmony": _HEADER_TAGS,
+    "json": (r"</?think>|</?tool_call>",),
     "kimi_k3": (r"<\|(?:open|close)\|>[^<]*<\|sep\|>",),
+    "lines": (r"</?tool_call>",),
+    "tags": (r"</?think>|</?tool_call>",),
 }
 """Module of a format, or response template → regular expressions of markup that is more than a marker."""
 PROMPTS: Final[Mapping[str | None, str]] = {

@@ -47,6 +47,7 @@ class Source:
         markers: Markers that are tokens → the characters that stand for them in an output.
         tags: Regular expressions of markup that is more than a marker.
         headers: Regular expressions of markup whose words may be left out.
+        keeps_all: Whether all text belongs to the message. Some response templates leave text out.
         prompts: Ends of prompts. The first opens the model's message and nothing else.
         steps: The markup of a message, in order.
         encode: Encodes an output.
@@ -58,6 +59,7 @@ class Source:
     markers: Mapping[str, str]
     tags: tuple[str, ...]
     headers: tuple[str, ...]
+    keeps_all: bool
     prompts: tuple[tuple[int, ...], ...]
     steps: tuple[str, ...]
     encode: Callable[[str], list[int]]
@@ -109,7 +111,8 @@ def _source(tools: str | None, reasoning: str | None, template: str, *, marked: 
     prompt = (
         str(TEMPLATES[template]["start_anchor"]) if template else PROMPTS.get(tools, "<|im_start|>assistant\n")
     )
-    openings = ["", *("<think>\n", "<think>\n\n</think>\n\n") * ("<think>" in texts)]
+    thinks = "<think>" in (STEPS[template] if template else texts)
+    openings = ["", *("<think>\n", "<think>\n\n</think>\n\n") * thinks]
     if tools == "kimi_k3":
         openings += ["<|open|>think<|sep|>", "<|open|>response<|sep|>"]
     return Source(
@@ -119,6 +122,7 @@ def _source(tools: str | None, reasoning: str | None, template: str, *, marked: 
         markers=markers,
         tags=_expressions(TAGS, formats),
         headers=_expressions(HEADERS, formats),
+        keeps_all=not template or "open" not in TEMPLATES[template]["fields"]["content"],
         prompts=tuple(tuple(encode_marked(vocabulary, prompt + opening)) for opening in openings),
         steps=tuple(step for each in formats for step in (*STEPS.get(each, THINK), "W W")),
         encode=encode_text,
@@ -141,6 +145,7 @@ def family_source(family: Family, widest: int) -> Source:
         markers=family.markers(),
         tags=_expressions(TAGS, formats),
         headers=_expressions(HEADERS, formats),
+        keeps_all=True,
         prompts=(prompt_ids(family, family.prompt),),
         steps=(),
         encode=lambda text: encode(family, text, widest),
