@@ -46,17 +46,19 @@ class Emitter:
         """Emit text. White space that comes first waits for what follows, which may be a marker. Text of
         another message goes on in a new line, so that words don't run together."""
         state = self.state
-        if state.shown != shows:
+        begins = state.shown != shows
+        if begins or state.leading_space:
             text = state.leading_space + text
             waits = len(text) <= MAX_LEADING_SPACE and not text.strip(WHITESPACE)
             state.leading_space = text if waits else ""
             if waits:
                 return
+        if not text:
+            return
+        if begins:
             if (state.answered if shows is Shows.CONTENT else state.reasoned) and text[0] not in WHITESPACE:
                 text = f"\n{text}"
             state.shown = shows.value
-        if not text:
-            return
         if shows is Shows.CONTENT:
             state.answered = True
             self.events.append(Content(text))
@@ -141,6 +143,8 @@ class Emitter:
 
     def _emit(self, calls: OpenCalls) -> None:
         """Emit the calls that are kept, and the open call as far as it is there."""
+        if calls.kept or calls.call:
+            self._keep_space(calls)
         for call in calls.kept:
             self._begin_call(call.name, call.written_id, call.arguments)
             self.events.append(CallEnd(self.state.emitted - 1))
@@ -149,8 +153,15 @@ class Emitter:
             calls.call.arguments = []
         calls.raw, calls.kept = [], []
 
+    def _keep_space(self, calls: OpenCalls) -> None:
+        """Keep the white space before a call. It is the answer's if the answer goes on."""
+        goes_on = self.state.shown == Shows.CONTENT
+        if not (goes_on and self.state.leading_space):
+            before = calls.raw[0] if goes_on and calls.raw else ""
+            space = before[: len(before) - len(before.lstrip(WHITESPACE))]
+            self.state.leading_space = space[:MAX_LEADING_SPACE]
+
     def _begin_call(self, name: str, written_id: str, arguments: str) -> None:
-        self.state.leading_space = ""
         self.events.append(CallStart(self.state.emitted, name, written_id))
         self.events.append(CallArguments(self.state.emitted, arguments))
         self.state.emitted += 1

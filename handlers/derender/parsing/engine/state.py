@@ -94,7 +94,7 @@ class ParserState(Struct, omit_defaults=True, forbid_unknown_fields=True):
     shown: Literal["", "content", "reasoning"] = ""
     """What the text that goes on is part of; empty before a message's text."""
     leading_space: Annotated[str, Meta(max_length=MAX_LEADING_SPACE)] = ""
-    """White space that text would begin with."""
+    """White space that text would begin with if it went on."""
     answered: bool = False
     """Whether the answer has text."""
     reasoned: bool = False

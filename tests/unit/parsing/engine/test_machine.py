@@ -95,7 +95,7 @@ def test_a_call_that_is_quoted_in_the_reasoning_does_not_hide_its_end(quoted: st
         ("Hi <think>.", Message("Hi <think>.")),
         ("<think>hm</think>Stop at </think> please.", Message("Stop at </think> please.", "hm")),
         (f"{HERMES}<think>hm</think>Hi", Message("Hi", "hm", [PARIS])),
-        (f"Hi {HERMES}Bye <think>", Message("HiBye <think>", "", [PARIS])),
+        (f"Hi {HERMES}Bye <think>", Message("Hi Bye <think>", "", [PARIS])),
         ("<think>a</think>\n<think>b</think>\n\nHi", Message("Hi", "a\nb")),
         ("<think>a</think>\n\n    b\n", Message("    b\n", "a")),
     ],
