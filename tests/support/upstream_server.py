@@ -146,6 +146,7 @@ class Upstream:
         listings: The requests to list models.
         respond: Returns the reply to a request.
         models: The models.
+        has_tokenizer: Whether the generate server has a tokenizer.
         list_models: Returns the reply to a request to list models.
     """
 
@@ -154,10 +155,11 @@ class Upstream:
         self.forget()
 
     def forget(self) -> None:
-        """Forget the requests of other tests, and serve the usual model."""
+        """Forget the requests of other tests, and serve the usual model without a tokenizer."""
         self.requests: list[ReceivedRequest] = []
         self.listings: list[ReceivedRequest] = []
         self.models: Sequence[str] = ["m"]
+        self.has_tokenizer = False
         self.list_models: Callable[[], Reply] = lambda: answer(list_models(self.models))
 
     def replies(self, *replies: Reply) -> None:
@@ -171,7 +173,8 @@ class Upstream:
         if received.path.endswith(MODELS):
             self.listings.append(received)
             return received, self.list_models()
-        refusal = find_refusal(received.body, self.models, generates=received.path.endswith(GENERATE))
+        tokens_only = received.path.endswith(GENERATE) and not self.has_tokenizer
+        refusal = find_refusal(received.body, self.models, tokens_only=tokens_only)
         reply = self.respond(received) if refusal is None else answer(refusal, refusal["error"]["code"])
         self.requests.append(received)
         return received, reply

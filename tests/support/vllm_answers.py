@@ -32,13 +32,13 @@ def list_models(names: Sequence[str], adapters: Sequence[str] = ()) -> dict[str,
     return {"object": "list", "data": listed}
 
 
-def find_refusal(request: dict[str, Any], models: Sequence[str], *, generates: bool) -> dict[str, Any] | None:
+def find_refusal(request: dict[str, Any], models: Sequence[str], *, tokens_only: bool) -> dict[str, Any] | None:
     """Return the error that refuses a request, if it is refused.
 
     Args:
         request: A client's request to a render service, or a request to a generate server.
         models: The names that the server knows.
-        generates: Whether it is a generate server. It has no tokenizer (`--tokens-only`).
+        tokens_only: Whether it is a generate server without a tokenizer (`--tokens-only`).
     """
     model = request.get("model")
     if model is not None and model not in models:
@@ -46,7 +46,7 @@ def find_refusal(request: dict[str, Any], models: Sequence[str], *, generates: b
         message = f"The model `{model}` does not exist. Valid aliases: {known}."
         return _error(message, 404, "NotFoundError", "model")
     params = request.get("sampling_params", {})
-    if not generates:
+    if not tokens_only:
         return None
     if params.get("stop"):
         return _error(NO_STOP_STRINGS)
