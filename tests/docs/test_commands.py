@@ -120,7 +120,7 @@ def test_blocks_are_valid(page: Path) -> None:
 
 
 VLLM: Final = {
-    ("serve",): {"--tokens-only", "--enable-scale-out", "--port"},
+    ("serve",): {"--tokens-only", "--enable-scale-out", "--reasoning-parser", "--port"},
     ("launch", "render"): {"--port", "--enable-auto-tool-choice", "--tool-call-parser"},
 }
 """Commands of vLLM 0.33 and their options, as its help lists them."""
