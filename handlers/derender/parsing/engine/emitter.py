@@ -155,7 +155,7 @@ class Emitter:
 
     def _keep_space(self, calls: OpenCalls) -> None:
         """Keep the white space before a call. It is the answer's if the answer goes on."""
-        goes_on = self.state.shown == Shows.CONTENT
+        goes_on = self.state.shown == Shows.CONTENT.value
         if not (goes_on and self.state.leading_space):
             before = calls.raw[0] if goes_on and calls.raw else ""
             space = before[: len(before) - len(before.lstrip(WHITESPACE))]

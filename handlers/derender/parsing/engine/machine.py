@@ -236,7 +236,8 @@ class _Machine:
                 origin if _shows(self.grammar.regions[origin]) is Shows.REASONING else "content"
             )
         elif text and state.calls is None:
-            emitter.end_text(goes_on=_shows(region) == _shows(self.grammar.regions[edge.to]))
+            shows = _shows(region)
+            emitter.end_text(goes_on=shows is not None and shows is _shows(self.grammar.regions[edge.to]))
         to = edge.to
         if edge.act is Act.NAME:
             state.next_name = captures["name"]

@@ -84,6 +84,7 @@ THOUGHT: Final = message("analysis", "hm", start="")
         pytest.param(message("analysis", "hm", "", start=""), Message(reasoning="hm"), id="reasoning cut"),
         pytest.param(f"{THOUGHT}<|start|>assistant<|channel|>fin", Message(reasoning="hm"), id="a header cut"),
         pytest.param("Hi", Message("Hi"), id="text"),
+        pytest.param("A<|channel|>analysis<|return|>B", Message("A\nB"), id="texts around an empty header"),
         pytest.param(
             harmony_call('{"city": "<|end|><|start|>"}'),
             Message(calls=[("get_weather", '{"city": "<|end|><|start|>"}')]),
