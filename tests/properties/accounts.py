@@ -50,9 +50,13 @@ def _find_faults(output: Broken, events: Sequence[Event], written: str, markers:
         for word in output.words
         if (count := said.count(word)) != (word in written) and not (count == 0 and word in headers)
     ]
-    # White space after a marker of the prompt belongs to it.
+    # White space after a marker of the prompt belongs to it, as does white space in a header that it begins.
     space = len(written) - len(written.lstrip(_SPACE))
-    begin = [(0, end) for end in range(1, space + 1)] if output.prompt != source.prompts[0] else []
+    begin = (
+        [(0, end) for end in range(1, space + 1)]
+        if output.prompt != source.prompts[0] or source.headers
+        else []
+    )
     if not _is_aligned(written, [*begin, *markers, *_find(source.tags, written)], events):
         faults.append("the text is not what was written, but for markup and the white space beside it")
     # Words that are joined are nowhere in the output.
@@ -101,7 +105,7 @@ def _read(output: Broken) -> tuple[str, list[Span]]:
 def _is_aligned(written: str, markup: Sequence[Span], events: Sequence[Event]) -> bool:
     """Return whether texts are what was written, in order, without markup and white space beside it.
 
-    A call stands for any text. A line break may stand for markup.
+    A call stands for any text. A line break may stand for markup, or begin the text after a call.
     """
     jumps = _jumps(written, markup)
     size = len(written)
@@ -110,9 +114,10 @@ def _is_aligned(written: str, markup: Sequence[Span], events: Sequence[Event]) -
         return set().union(*(jumps[place] for place in places))
 
     places: set[int] = {0}
+    called: set[int] = set()
     for event in events:
         if isinstance(event, CallStart):
-            places = set(range(min(places, default=size) + 1, size + 1))
+            places = called = set(range(min(places, default=size) + 1, size + 1))
         elif isinstance(event, Content | Reasoning):
             for character in event.text:
                 landed = jump(places)
@@ -120,7 +125,8 @@ def _is_aligned(written: str, markup: Sequence[Span], events: Sequence[Event]) -
                     place + 1 for place in {*places, *landed} if place < size and written[place] == character
                 }
                 if character == "\n":
-                    places |= landed
+                    places |= landed | called
+                called = set()
     return size in {*places, *jump(places)}
 
 

@@ -99,20 +99,23 @@ STEPS: Final[Mapping[str, tuple[str, ...]]] = {
 """Format in the registry, or response template → its markup. Formats that are missing read `THINK`."""
 _HEADERS: Final = (
     # Words in a header that goes on.
-    r"(?:<\|(?:start|channel|constrain)\|>|to=)(?:\s*+[\w.:=/+-]++)*+(?=\s*(?:<\|(?:message|channel|constrain)\|>|to=))",
+    r"(?:<\|(?:start|channel|constrain)\|>|to=\s*[^\s<{]*)(?:\s*+[\w.:/+-]++(?!=))*+(?=\s*(?:<\|(?:message|channel|constrain)\|>|to=))",
+    # A header in which the output ends.
+    r"(?:<\|(?:start|channel|constrain|call|end|return)\|>|to=)(?:\s*+[^\s<]++){0,4}+\s*(?:<\|?)?$",
     # A channel, a type or a recipient.
-    r"""(?:<\|(?:channel|constrain)\|>|to=)\s*(?:to=\s*)?["']?[^\s<{"']*""",
+    r"""(?:<\|(?:channel|constrain)\|>|to=)\s*(?:to=\s*)?["']?[^\s<{"']*["']?""",
+    r"<\|(?:channel|constrain)\|>\s*[\w.:/+-]*",
+    # A message for the model's own tools.
+    r"""(?s)to=\s*["']?(?:python|browser|container)(?:(?!<\|(?:end|return|call|start)\|>).)*""",
 )
 HEADERS: Final[Mapping[str, Sequence[str]]] = {"channels": _HEADERS, "harmony": _HEADERS}
 """Module of a format, or response template → regular expressions of markup with words that may be left out."""
 _HEADER_TAGS: Final = (
     *_HEADERS,
-    # A header in which the output ends.
-    r"<\|(?:start|channel|constrain|call|end|return)\|>(?:[^\s<]*\s+)?[^\s<]*\s*$",
     # A role, a channel or a type, with its marker or without.
-    r"<\|start\|>\s*assistant",
+    r"<\|start\|>(?:\s*assistant)+",
     r"<\|channel\|>\s*(?:analysis|commentary|final)",
-    r"(?:assistant|analysis|commentary|final|json)(?=\s*(?:<\||to=|{))",
+    r"(?:(?:assistant|analysis|commentary|final|json)\s*)+(?=\s*(?:<\||to=|{))",
 )
 TAGS: Final[Mapping[str, Sequence[str]]] = {
     "channels": _HEADER_TAGS,
