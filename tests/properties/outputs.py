@@ -140,6 +140,7 @@ WORDS: Final = (
 FIRST: Final = ("Sure", "Hm", "東京", "Well,", "<b>", "1", "é")
 LAST: Final = ("ok", "end.", "🌸", "done!", "\\")
 SPACES: Final = ("", "", "\n", "\n\n", " ", " \t\r\n ")
+LINES: Final = ("", "", "\n", "\n\n", "\r\n")
 KEYS: Final = ("city", "n", "a_b", "x-y", "key with space", "名前", "name", "arguments", "id", "type", "Zeta")
 ODD_KEYS: Final = (*KEYS, "", '"', "\\", "\n", "a:b", "{", "'", "&amp;", "<x>")
 
@@ -291,6 +292,10 @@ class Pen:
         """Write white space that belongs to markup."""
         self.text.append(self.choose(*SPACES))
 
+    def lines(self) -> None:
+        """Write line breaks that belong to markup."""
+        self.text.append(self.choose(*LINES))
+
     def say(self, text: str) -> None:
         """Write content."""
         self.text.append(text)
@@ -431,23 +436,23 @@ def _thinks(begins: str, ends: str, *, opens_itself: bool, always: bool = False)
                 pen.prompt = None
                 pen.request["chat_template_kwargs"] = {pen.choose("enable_thinking", "thinking"): True}
                 if always or pen.choose(True, False):
-                    pen.space()
+                    pen.lines()
                     pen.markup(begins)
-                    pen.space()
+                    pen.lines()
             case "unknown":
                 pen.prompt = None
                 if opens_itself:
-                    pen.space()
+                    pen.lines()
                     pen.markup(begins)
-                    pen.space()
+                    pen.lines()
             case _:
-                pen.space()
+                pen.lines()
                 pen.markup(begins)
-                pen.space()
+                pen.lines()
         pen.think()
-        pen.space()
+        pen.lines()
         pen.markup(ends)
-        pen.space()
+        pen.lines()
 
     return write
 

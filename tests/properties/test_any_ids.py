@@ -152,7 +152,7 @@ def is_object(arguments: str) -> bool:
 @tried(6)
 @given(data=st.data())
 def test_unwanted_calls_are_text(family: Family, data: st.DataObject) -> None:
-    """The text of unwanted calls is content, without the markers, or reasoning in a format of messages."""
+    """The text of unwanted calls is content as it was written, or reasoning in a format of messages."""
     output = data.draw(outputs(family, noisy=False))
     parser = request_parser(
         family.parsers(), **{**output.request, "tool_choice": "none"}, whole_calls=data.draw(st.booleans())
@@ -168,7 +168,8 @@ def test_unwanted_calls_are_text(family: Family, data: st.DataObject) -> None:
     assert not result.calls
     if family.joins:
         assert result.content == output.content
-    else:
+        assert not any(marker in result.content for marker in family.markers())
+    elif family.tools not in ("kimi_k3", "hf"):
         assert result.reasoning == output.reasoning
-    assert not any(marker in result.content for marker in family.markers())
+        assert family.plain(output.text).endswith(result.content)
     assert not any(ord(character) in MARKS for character in result.content)

@@ -12,7 +12,7 @@ from .engine.grammar import compile_grammar
 from .engine.parser import Parser
 from .formats.bare import REQUIRED, named
 from .registry import REASONING_PARSERS, TOOL_CALL_PARSERS
-from .tool_choice import AUTO, ToolChoice
+from .tool_choice import AUTO, NONE, ToolChoice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -86,8 +86,12 @@ class Parsers:
         # A template that does not read the switch does not switch.
         thinking = _read_switch(prompt.arguments if prompt else arguments)
         wanted = self.tools is not None and tool_choice.mode != "none" and bool(tools or tool_choice.is_forced)
+        if self.tools and not wanted:
+            choice = NONE
+        else:
+            choice = tool_choice if wanted and tool_choice.is_forced else AUTO
         return Parser(
-            grammar=self.grammar(tool_choice if wanted and tool_choice.is_forced else AUTO),
+            grammar=self.grammar(choice),
             start=self._start(thinking),
             thinking=thinking,
             prompt=prompt.token_ids if prompt else (),
@@ -149,7 +153,9 @@ def load_parsers(
     @lru_cache(_MAX_GRAMMARS)
     def grammar(choice: ToolChoice) -> Grammar:
         bare = named(choice.name) if choice.mode == "named" else REQUIRED if choice.is_forced else None
-        return compile_grammar(vocabulary, tools, reasoning, bare)
+        # Markup of calls that nobody wants is text, as it was written.
+        text = Format(markers=tools.markers, plain=tools.plain) if tools and not tools.whole else tools
+        return compile_grammar(vocabulary, text if choice == NONE else tools, reasoning, bare)
 
     grammar(AUTO)
     names = tuple(dict.fromkeys(name for name in (tool_call_parser, reasoning_parser) if name is not None))

@@ -9,7 +9,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["AUTO", "ToolChoice", "ToolChoiceError", "offered_tools", "parse_tool_choice"]
+__all__ = ["AUTO", "NONE", "ToolChoice", "ToolChoiceError", "offered_tools", "parse_tool_choice"]
 
 MAX_NAME: Final = 200
 """Maximum length of a forced tool's name: the pattern that finds its call grows with it. OpenAI allows 64."""
@@ -37,6 +37,7 @@ class ToolChoice(Struct, frozen=True):
 
 
 AUTO: Final = ToolChoice("auto")
+NONE: Final = ToolChoice("none")
 
 
 def parse_tool_choice(choice: str | Mapping[str, Any] | None) -> ToolChoice:
