@@ -68,8 +68,8 @@ LIFECYCLE: Final = (
     Transition(Step.COMPLETE, (Status.BUFFERED,), Effect.EMIT, Status.BUFFERED),
     Transition(Step.COMPLETE, (Status.STREAMED,), Effect.NONE, Status.BUFFERED),
     Transition(Step.REJECT, (Status.BUFFERED, Status.STREAMED), Effect.RESTORE, Status.TEXT),
-    Transition(Step.CLOSE, (Status.BUFFERED,), Effect.EMIT, None),
-    Transition(Step.CLOSE, (Status.STREAMED, Status.SKIPPED, Status.TEXT), Effect.NONE, None),
+    Transition(Step.CLOSE, (Status.BUFFERED, Status.SKIPPED), Effect.EMIT, None),
+    Transition(Step.CLOSE, (Status.STREAMED, Status.TEXT), Effect.NONE, None),
     Transition(Step.END, (Status.BUFFERED,), Effect.SALVAGE, None),
 )
 TRANSITIONS: Final = {(before, row.step): (row.effect, row.after) for row in LIFECYCLE for before in row.before}

@@ -9,6 +9,12 @@ from tests.support.parsers import Message
 from ..support import PARIS, TIME, check, check_both, marked_parsers
 
 
+def test_the_first_of_a_list_is_kept_without_parallel_calls() -> None:
+    check_both(
+        marked_parsers("pythonic"), "[get_time(), get_time()]", Message(calls=[TIME]), parallel_tool_calls=False
+    )
+
+
 @pytest.mark.parametrize("name", ["pythonic", "llama4_pythonic"])
 @pytest.mark.parametrize(
     ("output", "expected"),
