@@ -6,9 +6,4 @@ from typing import Final
 
 __all__ = ["KNOWN"]
 
-KNOWN: Final[frozenset[str]] = frozenset(
-    {
-        "kimi-counter",
-        "llama-prose-first",
-    }
-)
+KNOWN: Final[frozenset[str]] = frozenset()

@@ -153,9 +153,8 @@ def load_parsers(
     @lru_cache(_MAX_GRAMMARS)
     def grammar(choice: ToolChoice) -> Grammar:
         bare = named(choice.name) if choice.mode == "named" else REQUIRED if choice.is_forced else None
-        # Markup of calls that nobody wants is text, as it was written.
-        text = Format(markers=tools.markers, plain=tools.plain) if tools and not tools.whole else tools
-        return compile_grammar(vocabulary, text if choice == NONE else tools, reasoning, bare)
+        read = tools.without_calls() if tools and choice == NONE else tools
+        return compile_grammar(vocabulary, read, read if reasoning is tools else reasoning, bare)
 
     grammar(AUTO)
     names = tuple(dict.fromkeys(name for name in (tool_call_parser, reasoning_parser) if name is not None))

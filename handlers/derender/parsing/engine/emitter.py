@@ -11,7 +11,7 @@ from derender.parsing.arguments.values import ValueState
 from derender.parsing.characters import WHITESPACE, decode_markers
 
 from .events import CallArguments, CallEnd, CallStart, Content, Event, Reasoning
-from .format import Shows, Text
+from .format import Arguments, CallObjects, Shows, Text
 from .lifecycle import TRANSITIONS, Effect, Status, Step
 from .state import MAX_LEADING_SPACE, Call, OpenCall, OpenCalls
 
@@ -169,14 +169,17 @@ class Emitter:
     def _stream_if_begun(self, calls: OpenCalls) -> None:
         """Stream the open call if its arguments have begun, and it is the first or long.
 
-        A call in the reasoning may be quoted, and a later call may be cut, so they are kept while they are
-        short.
+        A call in the reasoning may be quoted, one that must stand alone may have text behind it, and a later
+        call may be cut, so they are kept while they are short.
         """
         call = calls.call
         # One character may begin anything.
         if self.parser.whole_calls or call is None or len("".join(call.arguments).strip()) < _BEGUN:
             return
-        is_first = not self.state.emitted and not calls.kept and calls.origin not in self.parser.grammar.quotes
+        grammar = self.parser.grammar
+        region = grammar.regions[self.state.region]
+        waits = calls.origin in grammar.quotes or (isinstance(region, Arguments | CallObjects) and region.alone)
+        is_first = not self.state.emitted and not calls.kept and not waits
         kept = [part for each in calls.kept for part in (each.name, each.written_id, each.arguments)]
         # About its size as JSON.
         if is_first or len(dumps("".join([*calls.raw, *kept, *call.arguments]))) > MAX_BUFFERED:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from derender.parsing.arguments.notation import START, Notation, NotationState
 from derender.parsing.arguments.values import DeclaredType
-from derender.parsing.patterns import ANYTHING, SPACE, Pattern, Regex, ahead
+from derender.parsing.patterns import ANYTHING, SPACE, Part, Pattern, Regex, ahead, some
 
 from .state import Call
 
@@ -40,6 +40,8 @@ __all__ = [
     "Thoughts",
     "Value",
     "section",
+    "twice",
+    "with_neighbours",
 ]
 
 
@@ -77,11 +79,17 @@ class Slip(StrEnum):
     """
 
     NO_END = "an end is missing"
-    """The end of a value, a call or a section, before the next beginning or the end of the output."""
+    """The end of a name, a value, a call or a section, before the next beginning or the end of the output."""
     TWICE = "a marker is written twice"
     NO_SECTION = "a call without its section"
+    """Or without the marker that begins it."""
     OTHER_NOTATION = "a call in another notation"
-    """In the notation of a neighbour: JSON for elements, a bare object for one in markup."""
+    """In the notation of a neighbour: JSON for elements, other quotes, another order of attributes."""
+    BEHIND_TEXT = "a call behind text or in a code block"
+    """In formats without markers. Nothing else may follow it."""
+    NO_NAME = "a number in place of the name"
+    """The arguments tell which tool is called."""
+    STRAY = "a marker without a call"
 
 
 class Edge(Struct, frozen=True):
@@ -161,6 +169,8 @@ class Arguments(Struct, frozen=True):
     """Whether the markup ends with the region: no marker follows."""
     listed: bool = False
     """Whether the call counts only once the list that it stands in has closed."""
+    alone: bool = False
+    """Whether what follows tells if it is a call: it is kept while it is short, until its markup closes."""
     start: NotationState = START
     """Where reading starts: behind the opening brace, if the edge has read it."""
 
@@ -172,6 +182,9 @@ class CallObjects(Struct, frozen=True):
     then: str = "content"
     otherwise: str = ""
     closes: bool = False
+    alone: bool = False
+    offered: bool = False
+    """Whether only tools that the client offered count, and only objects with no other keys than calls have."""
 
 
 Region = Text | Markup | Value | Body | Arguments | CallObjects
@@ -232,6 +245,8 @@ class Format(Struct, frozen=True):
         after_prompt: The region that a prompt ends in → the region that its output begins in, if not the same.
         anchors: What begins the model's message in a prompt. Otherwise its last control token does.
         ids: How ids of calls look.
+        uncalled: The format of whole messages in which the markup of calls is text. If there is none, calls that
+            are not wanted are read.
     """
 
     markers: tuple[str, ...] = ()
@@ -253,6 +268,58 @@ class Format(Struct, frozen=True):
     after_prompt: Mapping[str, str] = {}
     anchors: tuple[Pattern | Regex, ...] = ()
     ids: Ids = Ids.OPENAI
+    uncalled: Format | None = None
+
+    def without_calls(self) -> Format:
+        """Return the format for requests that want no calls: their markup is text."""
+        if self.whole:
+            return self.uncalled or self
+        return replace(self, first=(), between=(), called=(), content=(), reasoning=(), regions={})
+
+
+def twice(edge: Edge, *markers: str) -> tuple[Edge, ...]:
+    """Return an edge, and before it an edge for each of some markers in its pattern, written more than once.
+
+    Args:
+        edge: The edge.
+        markers: The markers.
+    """
+
+    def repeat(marker: str) -> Edge:
+        pattern: list[Part | str] = [
+            some(part, least=2 if part == marker else 1) if isinstance(part, str) and part in markers else part
+            for part in edge.pattern
+        ]
+        return replace(edge, pattern=tuple(pattern), slip=Slip.TWICE)
+
+    return (*map(repeat, markers), edge)
+
+
+def with_neighbours(own: Format, *others: Format) -> Format:
+    """Return a family's format that reads calls in the notations of its neighbours, too, of tools that the
+    client offered.
+
+    Args:
+        own: The family's own format.
+        others: Formats whose calls stand between the same markers. No two have regions of one name.
+    """
+    content = tuple(
+        replace(edge, slip=Slip.OTHER_NOTATION)
+        for other in others
+        for edge in other.content
+        if edge.slip is None
+    )
+    regions = {
+        name: replace(region, offered=True) if isinstance(region, CallObjects) else region
+        for other in others
+        for name, region in other.regions.items()
+    }
+    return replace(
+        own,
+        content=(*own.content, *content),
+        reasoning=(*own.reasoning, *content),
+        regions={**own.regions, **regions},
+    )
 
 
 class Section(NamedTuple):
@@ -264,34 +331,54 @@ class Section(NamedTuple):
     regions: dict[str, Region]
 
 
-def section(begins: Pattern, call: Edge, ends: str, *more: Edge) -> Section:
+def section(
+    begins: Pattern,
+    ends: str,
+    call_begins: Pattern,
+    call_ends: str,
+    calls: Sequence[Edge],
+    *,
+    besides: tuple[Edge, ...] = (),
+) -> Section:
     """Return the parts of a format whose calls stand in a section.
 
     The section's markers are markup if it has a call, or is empty. Text before its first call is left out,
-    later text is content. A call without the section is a slip.
+    later text is content. A call without the section is a slip. Calls end in `call ended`.
 
     Args:
         begins: What begins the section.
-        call: The edge where a call begins.
         ends: The marker that ends the section.
-        more: Edges where calls of other forms begin.
+        call_begins: What all calls begin with.
+        call_ends: The marker that ends a call.
+        calls: Edges where calls begin.
+        besides: Other edges out of the text among the calls.
     """
-    calls = (call, *more)
     alone = tuple(replace(each, slip=Slip.NO_SECTION) for each in calls)
+    before_call = (*begins, ahead(*call_begins))
+    among = (
+        *calls,
+        Edge(before_call, "calls", slip=Slip.TWICE),
+        Edge((SPACE, ends), "called"),
+        *besides,
+    )
     return Section(
-        content=(
-            *(Edge((*begins, ahead(*each.pattern)), "calls") for each in calls),
-            Edge(begins, "section", Act.BEGIN),
-            *alone,
-        ),
+        content=(Edge(before_call, "calls"), Edge(begins, "section", Act.BEGIN), *alone),
         # Models quote the marker in their reasoning.
-        reasoning=(*(Edge((*begins, ahead(*each.pattern)), "section", Act.BEGIN) for each in calls), *alone),
+        reasoning=(Edge(before_call, "section", Act.BEGIN), *alone),
         called=(Edge((SPACE, ends), "called", slip=Slip.TWICE),),
         regions={
             "section": Markup(
                 (*calls, Edge((SPACE, ends), "called", Act.CLOSE), Edge((ahead(ANYTHING),), "no call yet"))
             ),
             "no call yet": Markup((*calls, Edge((ends,), "content"))),
-            "calls": Text(Shows.CONTENT, (*calls, Edge((SPACE, ends), "called"))),
+            "calls": Text(Shows.CONTENT, among),
+            "call ended": Text(
+                Shows.CONTENT,
+                (
+                    Edge((SPACE, call_ends), "call ended", slip=Slip.TWICE),
+                    *among,
+                    Edge((ahead(ANYTHING),), "calls"),
+                ),
+            ),
         },
     )

@@ -107,10 +107,7 @@ def compile_grammar(
             else region
             for name, region in regions.items()
         },
-        scanners={
-            name: _scanner([edge.pattern for edge in region.edges], characters)
-            for name, region in regions.items()
-        },
+        scanners=_Scanners(regions, characters),
         quotes=frozenset(
             name
             for name, region in regions.items()
@@ -166,6 +163,18 @@ def _combine(formats: Sequence[Format], forced: Format, *, reasoned: bool) -> di
         name: Text(Shows.CONTENT, region.edges) if isinstance(region, Text) else region
         for name, region in regions.items()
     }
+
+
+class _Scanners(dict[str, "Scanner | RegexScanner"]):
+    """The scanners of regions. Each is compiled when it is first used, as most outputs call no tools."""
+
+    def __init__(self, regions: Mapping[str, Region], characters: Mapping[str, str]) -> None:
+        super().__init__()
+        self._regions, self._characters = regions, characters
+
+    def __missing__(self, name: str) -> Scanner | RegexScanner:
+        self[name] = _scanner([edge.pattern for edge in self._regions[name].edges], self._characters)
+        return self[name]
 
 
 def _scanner(patterns: Sequence[Pattern | Regex], characters: Mapping[str, str]) -> Scanner | RegexScanner:

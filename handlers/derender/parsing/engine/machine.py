@@ -370,7 +370,7 @@ class _Machine:
         self, region: CallObjects, calls: OpenCalls, reading: CallObjectsState, at: int
     ) -> tuple[int, bool]:
         emitter, text, texts = self.emitter, self.text, self.grammar.texts
-        known = self.grammar.offered_only
+        known = region.offered or self.grammar.offered_only
         result = read_call_objects(
             reading,
             text,
@@ -385,12 +385,12 @@ class _Machine:
         for found in result.found:
             match found:
                 case ObjectName(name, written_id):
-                    if not emitter.open_call(calls, name, written_id):
+                    if not emitter.open_call(calls, name, written_id, offered=region.offered):
                         return self._leave(region, calls, result.end, fault=True)
                 case ObjectArguments(json):
                     emitter.add_arguments(calls, json)
                 case _:
-                    emitter.end_call(calls)
+                    emitter.end_call(calls, listed=region.alone)
         if result.state.phase in ("done", "bad"):
             return self._leave(region, calls, result.end, fault=result.state.phase == "bad")
         return result.end, bool(result.found) and not isinstance(result.found[-1], ObjectArguments)
@@ -401,7 +401,9 @@ class _Machine:
         if fault:
             self.emitter.step(calls, Step.REJECT)
         else:
-            self.emitter.end_call(calls, listed=isinstance(region, Arguments) and region.listed)
+            self.emitter.end_call(
+                calls, listed=region.alone or (isinstance(region, Arguments) and region.listed)
+            )
             if region.closes:
                 self.emitter.step(calls, Step.CLOSE)
         self._enter(region.otherwise or region.then if fault else region.then, {})
@@ -416,7 +418,7 @@ def _is_complete(region: Region, calls: OpenCalls, *, cut: bool) -> bool:
     """Return whether calls are complete if the output ends here."""
     match region:
         case Markup(ends=ends):
-            return ends and not (cut and calls.call)
+            return ends and not (cut and (calls.call or calls.kept))
         case Body():
             return not cut
         case Arguments(closes=True):

@@ -5,31 +5,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from derender.parsing.engine.format import Act, CallObjects, Edge, Format, Markup, Slip
-from derender.parsing.patterns import ANYTHING, SPACE, ahead, one_of, optional
+from msgspec.structs import replace
+
+from derender.parsing.engine.format import Act, Edge, Slip, with_neighbours
+from derender.parsing.patterns import SPACE, ahead
+
+from .objects import CALL, MARKED, alone
+from .qwen3_xml import FUNCTIONS
 
 __all__ = ["TOOLS"]
 
-_OPEN: Final = Edge(
-    (SPACE, "<tool_call>", SPACE, optional("<tool_call>", SPACE), ahead(one_of("{", "["))), "objects", Act.BEGIN
+_OWN: Final = replace(
+    MARKED,
+    first=(Edge((SPACE, ahead(*CALL)), "alone", Act.BEGIN, slip=Slip.NO_SECTION),),
+    regions={**MARKED.regions, **alone(Edge((SPACE, "</tool_call>"), "called", Act.CLOSE))},
 )
-
-TOOLS: Final = Format(
-    markers=("<tool_call>", "</tool_call>"),
-    called=(Edge((SPACE, "</tool_call>"), "called", slip=Slip.TWICE),),
-    content=(_OPEN,),
-    reasoning=(_OPEN,),
-    regions={
-        "objects": CallObjects(then="end", otherwise="content"),
-        "end": Markup(
-            (
-                Edge((SPACE, "</tool_call>"), "called", Act.CLOSE),
-                # Models put several calls into one markup.
-                Edge((SPACE, ahead("{")), "next", Act.CLOSE),
-                Edge((SPACE, ahead(ANYTHING)), "called", Act.CLOSE, slip=Slip.NO_END),
-            ),
-            ends=True,
-        ),
-        "next": Markup((Edge((ahead("{"),), "objects", Act.BEGIN),)),
-    },
-)
+TOOLS: Final = with_neighbours(_OWN, FUNCTIONS)

@@ -5,32 +5,40 @@ from __future__ import annotations
 from typing import Final
 
 from derender.parsing.arguments.notation import JSON
-from derender.parsing.engine.format import Act, Arguments, Edge, Format, Ids, Markup, Slip, section
-from derender.parsing.patterns import ANYTHING, SPACE, ahead, capture, optional
+from derender.parsing.engine.format import Act, Arguments, Body, Edge, Format, Ids, Markup, Slip, section, twice
+from derender.parsing.patterns import ANYTHING, SPACE, ahead, any_of, capture, one_of, optional
+
+from .unnamed import name_by_arguments
 
 __all__ = ["TOOLS"]
 
 _SECTION: Final = "<|tool_calls_section_begin|>"
 _SECTION_ENDS: Final = "<|tool_calls_section_end|>"
-_CALL: Final = (
-    SPACE,
-    "<|tool_call_begin|>",
-    SPACE,
-    optional("functions."),
-    capture("name", r"^:\s<"),
-    optional(":", capture("id", "0-9", most=9)),
-    SPACE,
-    "<|tool_call_argument_begin|>",
+_CALL_ENDS: Final = "<|tool_call_end|>"
+_BEGIN: Final = (SPACE, "<|tool_call_begin|>", SPACE, optional("functions."))
+_ARGUMENTS: Final = (SPACE, "<|tool_call_argument_begin|>")
+_ID: Final = optional(":", capture("id", "0-9", most=9))
+_NAME: Final = capture("name", r"^:\s<{")
+_CALL: Final = Edge((*_BEGIN, _NAME, _ID, *_ARGUMENTS), "arguments", Act.OPEN)
+_CALLS: Final = section(
+    (_SECTION,),
+    _SECTION_ENDS,
+    _BEGIN,
+    _CALL_ENDS,
+    (
+        Edge((*_BEGIN, any_of("0-9", least=1, most=9), *_ARGUMENTS), "unnamed", Act.BEGIN, slip=Slip.NO_NAME),
+        *twice(_CALL, "<|tool_call_begin|>", "<|tool_call_argument_begin|>"),
+        Edge((*_BEGIN, _NAME, _ID, SPACE, ahead("{")), "arguments", Act.OPEN, slip=Slip.NO_END),
+    ),
 )
-_CALLS: Final = section((_SECTION,), Edge(_CALL, "arguments", Act.OPEN), _SECTION_ENDS)
 
 TOOLS: Final = Format(
     markers=(
-        "<|tool_calls_section_begin|>",
-        "<|tool_calls_section_end|>",
+        _SECTION,
+        _SECTION_ENDS,
         "<|tool_call_begin|>",
         "<|tool_call_argument_begin|>",
-        "<|tool_call_end|>",
+        _CALL_ENDS,
     ),
     called=_CALLS.called,
     content=_CALLS.content,
@@ -38,10 +46,22 @@ TOOLS: Final = Format(
     regions=_CALLS.regions
     | {
         "arguments": Arguments(JSON, then="end"),
+        "unnamed": Body(
+            (
+                Edge((_CALL_ENDS,), "call ended", Act.CLOSE),
+                Edge(
+                    (ahead(one_of("<|tool_call_begin|>", _SECTION_ENDS)),),
+                    "call ended",
+                    Act.CLOSE,
+                    slip=Slip.NO_END,
+                ),
+            ),
+            name_by_arguments,
+        ),
         "end": Markup(
             (
-                Edge((SPACE, "<|tool_call_end|>"), "calls", Act.CLOSE),
-                Edge((SPACE, ahead(ANYTHING)), "calls", Act.CLOSE, slip=Slip.NO_END),
+                Edge((SPACE, _CALL_ENDS), "call ended", Act.CLOSE),
+                Edge((SPACE, ahead(ANYTHING)), "call ended", Act.CLOSE, slip=Slip.NO_END),
             ),
             ends=True,
         ),

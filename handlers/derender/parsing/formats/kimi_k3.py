@@ -13,8 +13,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Markup, Shows, Text, Thoughts, Value
-from derender.parsing.patterns import ANYTHING, END, SPACE, ahead, any_of, capture, one_of
+from msgspec.structs import replace
+
+from derender.parsing.engine.format import Edge, Format, Markup, Shows, Slip, Text, Thoughts
+from derender.parsing.patterns import ANYTHING, SPACE, ahead, any_of, one_of
+
+from .elements import Dialect, calls_of
 
 __all__ = ["MESSAGES"]
 
@@ -28,53 +32,71 @@ def _close_tag(name: str) -> str:
 
 
 _ELEMENTS: Final = (
-    Edge((_open_tag("think"),), "reasoning"),
-    Edge((_open_tag("response"),), "answer"),
-    Edge((_open_tag("tools"),), "calls"),
-    Edge(("<|open|>message", any_of("^<"), "<|sep|>"), "message"),
+    Edge((SPACE, _open_tag("think")), "reasoning"),
+    Edge((SPACE, _open_tag("response")), "answer"),
+    Edge((SPACE, "<|open|>message", any_of("^<"), "<|sep|>"), "message"),
 )
-_ENDS: Final = (Edge((_close_tag("message"),), "message"),)
-_ARGUMENT: Final = ('<|open|>argument key="', capture("key", r'^"\n'), '" type="')
-_ARGUMENT_ENDS: Final = (
-    _close_tag("argument"),
-    ahead(one_of("<|open|>argument", "<|close|>call", END)),
+_THINK_ENDS: Final = Edge((_close_tag("think"),), "message")
+_ENDS: Final = tuple(Edge((_close_tag(name),), "message") for name in ("response", "message"))
+_DIALECT: Final = Dialect(
+    opens="<|open|>",
+    closes="<|close|>",
+    ends="<|sep|>",
+    section="tools",
+    call="call",
+    name="tool",
+    parameter="argument",
+    key="key",
+    kind="type",
+    text="string",
+    json=any_of("a-z"),
+    after=(_close_tag("message"), "<|end_of_msg|>"),
+    entities=True,
 )
+_CALLS: Final = calls_of(_DIALECT, besides=(*_ELEMENTS, *_ENDS))
 
-MESSAGES: Final = Format(
-    markers=("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"),
-    content=(*_ELEMENTS, Edge((_close_tag("response"),), "message"), *_ENDS),
-    reasoning=(*_ELEMENTS, Edge((_close_tag("think"),), "message"), *_ENDS),
-    regions={
-        "message": Markup(_ELEMENTS),
-        "thinking": Text(
-            Shows.REASONING,
-            (Edge((_open_tag("think"),), "reasoning"), Edge((ahead(ANYTHING),), "reasoning")),
-        ),
-        "calls": Markup(
-            (
-                Edge(
-                    ('<|open|>call tool="', capture("name", r'^"\n'), '"', any_of("^<"), "<|sep|>"),
-                    "arguments",
-                    Act.OPEN,
+
+def _messages(content: tuple[Edge, ...], reasoning: tuple[Edge, ...]) -> Format:
+    """Return the format of messages.
+
+    Args:
+        content: Edges where calls begin.
+        reasoning: The same, in the reasoning.
+    """
+    return Format(
+        markers=("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"),
+        content=(*_ELEMENTS, *content, *_ENDS),
+        reasoning=(*_ELEMENTS, *reasoning, _THINK_ENDS, _ENDS[1]),
+        regions={
+            "message": Markup(
+                (
+                    *_ELEMENTS,
+                    *content,
+                    *(replace(end, slip=Slip.TWICE) for end in (_THINK_ENDS, *_ENDS)),
+                    Edge((one_of("<|end_of_msg|>", _close_tag("tools")),), "message"),
+                    Edge((ahead(ANYTHING),), "answer"),
+                )
+            ),
+            "thinking": Text(
+                Shows.REASONING,
+                (
+                    Edge((_open_tag("think"),), "thinking", slip=Slip.TWICE),
+                    Edge((ahead(ANYTHING),), "reasoning"),
                 ),
-                Edge((_close_tag("tools"),), "message"),
-                *_ENDS,
             ),
-        ),
-        "arguments": Markup(
-            (
-                Edge((*_ARGUMENT, 'string"', SPACE, "<|sep|>"), "text", Act.PARAMETER, entities=True),
-                Edge((*_ARGUMENT, any_of("a-z"), '"', SPACE, "<|sep|>"), "json", Act.PARAMETER, entities=True),
-                Edge((_close_tag("call"),), "calls", Act.CLOSE),
-                NO_CALL,
-            ),
-        ),
-        "text": Value((Edge(_ARGUMENT_ENDS, "arguments"),), declared="string"),
-        "json": Value((Edge(_ARGUMENT_ENDS, "arguments"),), declared="json"),
-    },
-    start="thinking",
-    start_thinking="thinking",
-    start_answering="answer",
-    thoughts=(Thoughts(_open_tag("think"), _close_tag("think")),),
-    whole=True,
+        },
+        start="thinking",
+        start_thinking="thinking",
+        start_answering="answer",
+        thoughts=(Thoughts(_open_tag("think"), _close_tag("think")),),
+        whole=True,
+    )
+
+
+_WITH_CALLS: Final = _messages(_CALLS.content, _CALLS.reasoning)
+MESSAGES: Final = replace(
+    _WITH_CALLS,
+    called=_CALLS.called,
+    regions={**_WITH_CALLS.regions, **_CALLS.regions},
+    uncalled=_messages((), ()),
 )

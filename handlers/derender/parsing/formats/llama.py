@@ -1,33 +1,49 @@
-"""Calls of Llama 3 and 4 as JSON: the whole answer, or the text after `<|python_tag|>`."""
+"""Calls of Llama 3 and 4 as JSON: the whole answer, or the text after `<|python_tag|>`. Models also put them on
+lines of their own behind text, or in a code block."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from derender.parsing.engine.format import Act, CallObjects, Edge, Format, Shows, Text
-from derender.parsing.patterns import ANYTHING, SPACE, ahead, optional
+from derender.parsing.engine.format import Act, CallObjects, Edge, Format, Shows, Slip, Text, twice
+from derender.parsing.patterns import ANYTHING, END, SPACE, ahead, one_of, optional
+
+from .objects import CALLS, alone
 
 __all__ = ["TOOLS"]
 
-_TAGGED: Final = Edge(("<|python_tag|>", SPACE, ahead("{")), "objects", Act.BEGIN)
+_TAG: Final = "<|python_tag|>"
+_OBJECTS: Final = one_of("{", ("[", SPACE, "{"))
+_TAGGED: Final = twice(Edge((_TAG, SPACE, ahead(_OBJECTS)), "objects", Act.BEGIN), _TAG)
+_FENCE: Final = ("```", optional("json"), SPACE)
 
 TOOLS: Final = Format(
-    markers=("<|python_tag|>",),
-    first=(Edge((SPACE, ahead("{")), "objects", Act.BEGIN),),
-    content=(_TAGGED,),
-    reasoning=(_TAGGED,),
+    markers=(_TAG,),
+    first=(
+        Edge((SPACE, ahead(_OBJECTS)), "objects", Act.BEGIN),
+        Edge((SPACE, *_FENCE, ahead(CALLS)), "alone", Act.BEGIN, slip=Slip.BEHIND_TEXT),
+    ),
+    content=(
+        *_TAGGED,
+        Edge((_TAG,), "content", slip=Slip.STRAY),
+        Edge((SPACE, "\n", optional(*_FENCE), ahead(CALLS)), "alone", Act.BEGIN, slip=Slip.BEHIND_TEXT),
+    ),
+    reasoning=_TAGGED,
     regions={
         "objects": CallObjects(then="more", otherwise="content", closes=True),
         "more": Text(
             Shows.CONTENT,
             (
                 Edge(
-                    (SPACE, optional(";", SPACE), optional("<|python_tag|>", SPACE), ahead("{")),
-                    "objects",
-                    Act.BEGIN,
+                    (SPACE, optional(";", SPACE), optional(_TAG, SPACE), ahead(_OBJECTS)), "objects", Act.BEGIN
                 ),
                 Edge((ahead(ANYTHING),), "content"),
             ),
+        ),
+        **alone(
+            Edge((SPACE, one_of(";", _TAG), ahead(SPACE, CALLS)), "after alone"),
+            Edge((SPACE, _TAG, SPACE, END), "called", Act.CLOSE, slip=Slip.STRAY),
+            Edge((SPACE, "```", SPACE, END), "called", Act.CLOSE),
         ),
     },
     offered_only=True,

@@ -12,30 +12,45 @@ from __future__ import annotations
 from typing import Final
 
 from derender.parsing.arguments.notation import JSON
-from derender.parsing.engine.format import Act, Arguments, CallObjects, Edge, Format, Ids, Shows, Text, Thoughts
-from derender.parsing.patterns import LINES, SPACE, ahead, capture, one_of, optional
+from derender.parsing.engine.format import (
+    Act,
+    Arguments,
+    CallObjects,
+    Edge,
+    Format,
+    Ids,
+    Shows,
+    Slip,
+    Text,
+    Thoughts,
+    twice,
+)
+from derender.parsing.patterns import ANYTHING, LINES, SPACE, ahead, capture, optional
+
+from .objects import CALL, alone
 
 __all__ = ["REASONING", "TOOLS"]
 
+_MARK: Final = ("[TOOL_CALLS]", SPACE)
+_NAME: Final = (capture("name", r"^\s{\["), optional("[CALL_ID]", capture("id", "A-Za-z0-9")))
+_UNMARKED: Final = (*_NAME, "[ARGS]", ahead(SPACE, "{"))
+
 TOOLS: Final = Format(
     markers=("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
+    first=(Edge((SPACE, ahead("[", SPACE, *CALL)), "alone", Act.BEGIN, slip=Slip.NO_SECTION),),
+    between=(Edge((SPACE, *_UNMARKED), "arguments", Act.OPEN, slip=Slip.NO_SECTION),),
+    called=(Edge((SPACE, "]"), "called", slip=Slip.TWICE),),
     content=(
-        Edge(("[TOOL_CALLS]", SPACE, ahead("[", SPACE, "{")), "objects", Act.BEGIN),
-        Edge(
-            (
-                "[TOOL_CALLS]",
-                SPACE,
-                capture("name", r"^\s{\["),
-                optional("[CALL_ID]", capture("id", "A-Za-z0-9")),
-                one_of("[ARGS]", (ahead(SPACE, "{"),)),
-            ),
-            "arguments",
-            Act.OPEN,
-        ),
+        *twice(Edge((*_MARK, ahead("[", SPACE, "{")), "objects", Act.BEGIN), "[TOOL_CALLS]"),
+        *twice(Edge((*_MARK, *_NAME, "[ARGS]"), "arguments", Act.OPEN), "[TOOL_CALLS]", "[ARGS]"),
+        *twice(Edge((*_MARK, *_NAME, ahead(SPACE, "{")), "arguments", Act.OPEN), "[TOOL_CALLS]"),
+        Edge((*_MARK, ahead(*CALL)), "objects", Act.BEGIN, slip=Slip.OTHER_NOTATION),
+        Edge((SPACE, "\n", *_UNMARKED), "arguments", Act.OPEN, slip=Slip.NO_SECTION),
     ),
     regions={
         "objects": CallObjects(then="called", closes=True),
         "arguments": Arguments(JSON, then="called", closes=True),
+        **alone(),
     },
     ids=Ids.MISTRAL,
 )
@@ -44,11 +59,21 @@ _END: Final = Edge((LINES, "[/THINK]", LINES), "answer")
 REASONING: Final = Format(
     markers=("[THINK]", "[/THINK]", "<think>", "</think>"),
     between=(
-        Edge((LINES, "[THINK]", LINES), "reasoning"),
+        Edge((LINES, "[THINK]", LINES), "thinking"),
         _END,
         Edge((LINES, "<think>", LINES), "reasoning in text"),
     ),
     reasoning=(_END,),
-    regions={"reasoning in text": Text(Shows.REASONING, (Edge((LINES, "</think>", LINES), "answer"),))},
+    regions={
+        "thinking": Text(
+            Shows.REASONING,
+            (
+                Edge((LINES, "[THINK]", LINES), "thinking", slip=Slip.TWICE),
+                _END,
+                Edge((ahead(ANYTHING),), "reasoning"),
+            ),
+        ),
+        "reasoning in text": Text(Shows.REASONING, (Edge((LINES, "</think>", LINES), "answer"),)),
+    },
     thoughts=(Thoughts("[THINK]", "[/THINK]"), Thoughts("<think>", "</think>", "reasoning in text")),
 )

@@ -1,45 +1,79 @@
-"""Calls as a list of Python calls: `[get_weather(city="Paris"), get_time()]`. The whole answer is one list."""
+"""Calls as a list of Python calls: `[get_weather(city="Paris"), get_time()]`. The whole answer is one list.
+
+Models also put it on lines of its own behind text, or in a code block."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from derender.parsing.arguments.notation import CALL_ARGUMENTS, PYTHON
-from derender.parsing.engine.format import NO_CALL, Act, Arguments, Edge, Format, Markup
-from derender.parsing.patterns import SPACE, ahead, capture
+from derender.parsing.engine.format import NO_CALL, Act, Arguments, Edge, Format, Markup, Slip, twice
+from derender.parsing.patterns import END, SPACE, ahead, capture, optional
+
+if TYPE_CHECKING:
+    from derender.parsing.engine.format import Region
 
 __all__ = ["LLAMA4", "TOOLS"]
 
 _CALL: Final = (capture("name", r"A-Za-z0-9_.\-"), SPACE, "(")
 _LIST: Final = ("[", SPACE, ahead(*_CALL))
+_FENCE: Final = ("```", optional("python"), SPACE)
 
+
+def _calls(prefix: str, *ends: Edge, alone: bool = False) -> dict[str, Region]:
+    """Return the regions of a list of calls.
+
+    Args:
+        prefix: What their names begin with.
+        ends: Edges where the list ends.
+        alone: Whether nothing else may follow it.
+    """
+    after = f"{prefix}after a call"
+    return {
+        f"{prefix}calls": Markup((Edge((SPACE, *_CALL), f"{prefix}arguments", Act.OPEN), *ends, NO_CALL)),
+        after: Markup((Edge((SPACE, ","), f"{prefix}calls"), *ends, NO_CALL), ends=True),
+        f"{prefix}arguments": Arguments(
+            PYTHON, start=CALL_ARGUMENTS, then=after, otherwise="content", listed=True, alone=alone
+        ),
+    }
+
+
+_END: Final = Edge((SPACE, "]"), "called", Act.CLOSE)
 TOOLS: Final = Format(
-    first=(Edge((SPACE, *_LIST), "calls", Act.BEGIN),),
+    first=(
+        *twice(Edge((SPACE, *_LIST), "calls", Act.BEGIN), "["),
+        Edge((SPACE, *_FENCE, *_LIST), "alone calls", Act.BEGIN, slip=Slip.BEHIND_TEXT),
+    ),
+    called=(Edge((SPACE, "]"), "called", slip=Slip.TWICE),),
+    content=(Edge((SPACE, "\n", optional(*_FENCE), *_LIST), "alone calls", Act.BEGIN, slip=Slip.BEHIND_TEXT),),
     regions={
-        "calls": Markup(
+        **_calls("", _END),
+        **_calls("alone ", Edge((SPACE, "]"), "after the list"), alone=True),
+        "after the list": Markup(
             (
-                Edge((SPACE, *_CALL), "arguments", Act.OPEN),
-                Edge((SPACE, "]"), "called", Act.CLOSE),
+                Edge((SPACE, optional("```", SPACE), END), "called", Act.CLOSE),
                 NO_CALL,
             ),
-        ),
-        "after a call": Markup(
-            (Edge((SPACE, ","), "calls"), Edge((SPACE, "]"), "called", Act.CLOSE), NO_CALL),
-        ),
-        "arguments": Arguments(
-            PYTHON, start=CALL_ARGUMENTS, then="after a call", otherwise="content", listed=True
+            ends=True,
         ),
     },
     offered_only=True,
 )
+_START: Final = "<|python_start|>"
 LLAMA4: Final = Format(
-    markers=("<|python_start|>", "<|python_end|>"),
+    markers=(_START, "<|python_end|>"),
     first=TOOLS.first,
+    called=TOOLS.called,
     content=(
-        Edge((SPACE, "<|python_start|>", SPACE, *_LIST), "calls", Act.BEGIN),
+        *twice(Edge((SPACE, _START, SPACE, *_LIST), "calls", Act.BEGIN), _START),
+        *TOOLS.content,
         Edge((SPACE, "<|python_end|>"), "content"),
+        Edge((_START,), "content", slip=Slip.STRAY),
     ),
-    regions=TOOLS.regions,
+    regions={
+        **TOOLS.regions,
+        **_calls("", _END, Edge((ahead(SPACE, "<|python_end|>"),), "called", Act.CLOSE, slip=Slip.NO_END)),
+    },
     offered_only=True,
 )
 """Llama 4 may put the list between `<|python_start|>` and `<|python_end|>`."""

@@ -14,56 +14,110 @@ ends only if markup follows its end, too. The template puts values on lines of t
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from derender.parsing.engine.format import NO_CALL, Act, Edge, Format, Markup, Slip, Value
-from derender.parsing.patterns import END, SPACE, ahead, capture, one_of, optional
-
-__all__ = ["TOOLS"]
-
-_FUNCTION: Final = (
-    "<function=",
-    capture("name", r"^>\s"),
-    ">",
-    ahead(SPACE, one_of("<parameter=", "</function>", "</tool_call>")),
+from derender.parsing.arguments.notation import JSON
+from derender.parsing.engine.format import (
+    NO_CALL,
+    Act,
+    Arguments,
+    Edge,
+    Format,
+    Markup,
+    Slip,
+    Value,
+    twice,
+    with_neighbours,
 )
+from derender.parsing.patterns import END, SPACE, ahead, any_of, capture, one_of, optional, same
+
+from .objects import MARKED
+
+if TYPE_CHECKING:
+    from derender.parsing.engine.format import Region
+    from derender.parsing.patterns import Part, Pattern
+
+__all__ = ["FUNCTIONS", "TOOLS"]
+
+
+def _function(name: Part) -> Pattern:
+    return ("<function=", name, ">")
+
+
+def _parameter(key: Part) -> Pattern:
+    return ("<parameter=", key, ">")
+
+
+_NAME: Final = _function(capture("name", r"^>\s"))
+_FUNCTION: Final = (*_NAME, ahead(SPACE, one_of("<parameter=", "</function>", "</tool_call>")))
+_OBJECT: Final = (*_NAME, SPACE, ahead("{", SPACE, one_of('"', "}")))
+_TWICE: Final = (*_NAME, SPACE, *_function(same("name")), ahead(SPACE, "<parameter="))
+_PARAMETER: Final = _parameter(capture("key", r"^>\n"))
+_ON_ONE_LINE: Final = (*_PARAMETER, any_of(r"^<\n"), "</parameter>")
+"""A whole parameter, which follows a value that has no end. A value may quote a part of one."""
+_LINE: Final = optional("\n")
+_MARK: Final = (SPACE, "<tool_call>", SPACE)
+_MARKED: Final = Edge((*_MARK, *_FUNCTION), "function", Act.OPEN)
 _OPEN: Final = (
-    Edge((SPACE, "<tool_call>", SPACE, optional("<tool_call>", SPACE), *_FUNCTION), "parameters", Act.OPEN),
-    Edge((SPACE, *_FUNCTION), "parameters", Act.OPEN, slip=Slip.NO_SECTION),
+    *twice(_MARKED, "<tool_call>"),
+    Edge((*_MARK, *_TWICE), "function", Act.OPEN, slip=Slip.TWICE),
+    Edge((*_MARK, *_OBJECT), "function body", Act.OPEN, slip=Slip.OTHER_NOTATION),
+    Edge((SPACE, *_FUNCTION), "unmarked function", Act.OPEN, slip=Slip.NO_SECTION),
 )
-_FUNCTION_ENDS: Final = (
+_NEXT_CALL: Final = (optional("<tool_call>", SPACE), *_FUNCTION)
+_ENDS: Final = ("</function>", optional(SPACE, "</tool_call>"))
+_UNMARKED_ENDS: Final = (
     "</function>",
     one_of((SPACE, "</tool_call>"), ahead(SPACE, one_of("<tool_call>", "<function=", "</function>", END))),
 )
-_PARAMETER: Final = ("<parameter=", capture("key", r"^>\n"), ">")
-_LINE: Final = optional("\n")
-_MARKUP: Final = one_of(
-    "<parameter=", _FUNCTION_ENDS, "</tool_call>", "</parameter>", ("<tool_call>", SPACE, *_FUNCTION)
-)
+"""The end of a call that has no marker, or whose last value has no end. Before other text, it is quoted."""
+_LAST_ENDS: Final = one_of(_UNMARKED_ENDS, ("</tool_call>", SPACE, one_of("<tool_call>", END)))
 
-TOOLS: Final = Format(
+
+def _parameters(parameters: str, value: str, ends: Pattern) -> dict[str, Region]:
+    """Return the regions of a call's parameters.
+
+    Args:
+        parameters: The name of the region between them.
+        value: The name of the region of their values.
+        ends: What ends the call.
+    """
+    next_markup = one_of("<parameter=", ends, "</tool_call>", "</parameter>", _NEXT_CALL, END)
+    repeated = (*_PARAMETER, SPACE, *_parameter(same("key")), _LINE)
+    return {
+        parameters: Markup(
+            (
+                Edge(repeated, value, Act.PARAMETER, slip=Slip.TWICE),
+                Edge((*_PARAMETER, _LINE), value, Act.PARAMETER),
+                Edge(ends, "called", Act.CLOSE),
+                Edge(("</tool_call>",), "called", Act.CLOSE, slip=Slip.NO_END),
+                Edge((ahead(SPACE, *_NEXT_CALL),), "called", Act.CLOSE, slip=Slip.NO_END),
+                Edge((SPACE, "</parameter>"), parameters, slip=Slip.TWICE),
+                NO_CALL,
+            ),
+            ends=True,
+        ),
+        value: Value(
+            (
+                Edge((_LINE, "</parameter>", ahead(SPACE, next_markup)), parameters),
+                Edge(("\n", ahead(*_PARAMETER, "\n")), parameters, slip=Slip.NO_END),
+                Edge(
+                    (_LINE, ahead(one_of(_ON_ONE_LINE, _LAST_ENDS, _NEXT_CALL))), parameters, slip=Slip.NO_END
+                ),
+            ),
+        ),
+    }
+
+
+FUNCTIONS: Final = Format(
     markers=("<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"),
     called=(Edge((SPACE, one_of("</tool_call>", "</function>")), "called", slip=Slip.TWICE),),
     content=_OPEN,
     reasoning=_OPEN,
     regions={
-        "parameters": Markup(
-            (
-                Edge((*_PARAMETER, _LINE), "value", Act.PARAMETER),
-                Edge(_FUNCTION_ENDS, "called", Act.CLOSE),
-                Edge(("</tool_call>",), "called", Act.CLOSE, slip=Slip.NO_END),
-                Edge((ahead(SPACE, "<tool_call>", SPACE, *_FUNCTION),), "called", Act.CLOSE, slip=Slip.NO_END),
-                Edge((SPACE, "</parameter>"), "parameters", slip=Slip.TWICE),
-                NO_CALL,
-            ),
-            ends=True,
-        ),
-        "value": Value(
-            (
-                Edge((_LINE, "</parameter>", ahead(SPACE, _MARKUP)), "parameters"),
-                Edge(("\n", ahead(*_PARAMETER, "\n")), "parameters", slip=Slip.NO_END),
-                Edge((_LINE, ahead(*_FUNCTION_ENDS)), "parameters", slip=Slip.NO_END),
-            ),
-        ),
+        **_parameters("function", "parameter", _ENDS),
+        **_parameters("unmarked function", "unmarked parameter", _UNMARKED_ENDS),
+        "function body": Arguments(JSON, then="function", otherwise="content"),
     },
 )
+TOOLS: Final = with_neighbours(FUNCTIONS, MARKED)

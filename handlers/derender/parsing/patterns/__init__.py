@@ -9,7 +9,22 @@ decides.
     scanner.search("text <tool_call>\n{", 0)   # the first pattern, from 5 to 17
 """
 
-from .parts import ANYTHING, END, LINES, SPACE, Part, Pattern, Regex, ahead, any_of, capture, one_of, optional
+from .parts import (
+    ANYTHING,
+    END,
+    LINES,
+    SPACE,
+    Part,
+    Pattern,
+    Regex,
+    ahead,
+    any_of,
+    capture,
+    one_of,
+    optional,
+    same,
+    some,
+)
 from .scanner import Match, Scanner
 
 __all__ = [
@@ -27,4 +42,6 @@ __all__ = [
     "capture",
     "one_of",
     "optional",
+    "same",
+    "some",
 ]

@@ -24,6 +24,8 @@ __all__ = [
     "join",
     "one_of",
     "optional",
+    "same",
+    "some",
 ]
 
 MAX_SPACE: Final = 128
@@ -32,6 +34,8 @@ MAX_LINES: Final = 128
 """Most line breaks that belong to a marker before them."""
 MAX_CAPTURED: Final = 200
 """Maximum length of a name, key or id."""
+MAX_REPEATS: Final = 8
+"""Most times that a marker is read as one."""
 NUMBER: Final = "\x01"
 """In an expression: the number of its pattern, so that several patterns may capture under one name."""
 END_OF_OUTPUT: Final = "\x02"
@@ -163,6 +167,31 @@ def one_of(*patterns: Pattern | Part | str) -> Part:
         wholes, partials, firsts, empty = zip(*(join(each, markers) for each in sequences), strict=True)
         return Expression(
             f"(?:{'|'.join(wholes)})", f"(?:{'|'.join(partials)})", either(firsts), empty=any(empty)
+        )
+
+    return expression
+
+
+def same(name: str) -> Part:
+    """Match what was captured before, under a name, once more."""
+    expression = Expression(rf"(?P={name}_{NUMBER})", rf"(?s:.{{0,{MAX_CAPTURED}}})\Z")
+    return lambda _: expression
+
+
+def some(text: str, *, least: int = 1) -> Part:
+    """Match a text that is written several times, with white space between.
+
+    Args:
+        text: The text.
+        least: Minimum number of times.
+    """
+
+    def expression(markers: Mapping[str, str]) -> Expression:
+        one, again = join((text,), markers), join((SPACE, text), markers)
+        more = f"(?:{again.whole}){{{least - 1},{MAX_REPEATS - 1}}}+"
+        some = f"(?:{again.whole}){{0,{MAX_REPEATS - 1}}}+"
+        return one._replace(
+            whole=f"{one.whole}{more}", partial=f"(?:{one.partial}|{one.whole}{some}{again.partial})"
         )
 
     return expression

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from derender.parsing.characters import WHITESPACE
 
-from .parts import END_OF_OUTPUT, LINES, MAX_SPACE, NO_SPACE, NUMBER, SPACE, either, join
+from .parts import END_OF_OUTPUT, LINES, MAX_CAPTURED, MAX_SPACE, NO_SPACE, NUMBER, SPACE, either, join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ class Scanner:
             whole = f"(?P<p{number}>{whole})".replace(NUMBER, str(number))
             wholes.append(whole)
             # Partial before whole: a part at the end of the text may still grow.
-            alternatives += [re.sub(rf"\(\?P<\w+_{NUMBER}>", "(?:", partial), whole]
+            alternatives += [_without_groups(partial), whole]
             firsts.append(None if empty else first)
         first = either(firsts)
         self._begins = re.compile("(?s:.)" if first is None else f"[{first}]" if first else _NEVER)
@@ -100,6 +100,12 @@ class Scanner:
                 if value is not None and "_" in name
             },
         )
+
+
+def _without_groups(partial: str) -> str:
+    """Return an expression that captures nothing. What was captured before may be anything."""
+    partial = re.sub(rf"\(\?P<\w+_{NUMBER}>", "(?:", partial)
+    return re.sub(rf"\(\?P=\w+_{NUMBER}\)", f"(?s:.{{0,{MAX_CAPTURED}}}?)", partial)
 
 
 def _space_before(text: str, end: int, start: int, space: str) -> int:

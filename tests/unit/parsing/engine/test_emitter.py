@@ -147,9 +147,12 @@ def test_a_state_does_not_depend_on_the_split(output: str) -> None:
 
 
 def test_white_space_waits_for_the_first_text() -> None:
-    parser = request_parser(marked_parsers("mistral"), tools=TOOLS)
+    parser = request_parser(marked_parsers("gemma4"), tools=TOOLS)
     events, state = parse(parser, start(parser, None), ["\n"])
     assert (events, state.leading_space) == ([], "\n")
     assert parse(parser, state, ["Hi"])[0] == [Content("\nHi")]
     assert finish(parser, state, cut=False) == [Content("\n")]
-    assert fold(parse(parser, state, to_pieces(parser, "[TOOL_CALLS]get_time[ARGS]{}"))[0]).content == ""
+    assert (
+        fold(parse(parser, state, to_pieces(parser, "<|tool_call>call:get_time{}<tool_call|>"))[0]).content
+        == ""
+    )

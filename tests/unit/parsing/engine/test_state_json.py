@@ -108,37 +108,41 @@ OBJECTS: Final = {"kind": "call_objects"}
         pytest.param({"region": "answer", "answered": "yes"}, id="a flag of another type"),
         pytest.param({"region": "answer", "calls": {}}, id="calls without a status"),
         pytest.param({"region": "answer", "calls": []}, id="calls that are a list"),
-        pytest.param({"region": "parameters", "calls": {"status": "lost"}}, id="an unknown status"),
+        pytest.param({"region": "function", "calls": {"status": "lost"}}, id="an unknown status"),
         pytest.param({"region": "answer", "calls": BUFFERED}, id="calls in text"),
-        pytest.param({"region": "parameters", "calls": {**BUFFERED, "origin": "lost"}}, id="begun nowhere"),
-        pytest.param({"region": "parameters", "calls": {**BUFFERED, "origin": "value"}}, id="begun in a value"),
+        pytest.param({"region": "function", "calls": {**BUFFERED, "origin": "lost"}}, id="begun nowhere"),
         pytest.param(
-            {"region": "parameters", "calls": {**BUFFERED, "raw": [-1]}}, id="an unknown marker in a call"
+            {"region": "function", "calls": {**BUFFERED, "origin": "parameter"}}, id="begun in a value"
         ),
         pytest.param(
-            {"region": "parameters", "calls": {"status": "streamed", "call": CALL}},
+            {"region": "function", "calls": {**BUFFERED, "raw": [-1]}}, id="an unknown marker in a call"
+        ),
+        pytest.param(
+            {"region": "function", "calls": {"status": "streamed", "call": CALL}},
             id="a call that was not emitted",
         ),
-        pytest.param({"region": "value"}, id="a value of no call"),
-        pytest.param({"region": "value", "calls": BUFFERED}, id="a region without its reading"),
+        pytest.param({"region": "parameter"}, id="a value of no call"),
+        pytest.param({"region": "parameter", "calls": BUFFERED}, id="a region without its reading"),
         pytest.param(
-            {"region": "value", "calls": {**BUFFERED, "reading": OBJECTS}}, id="the reading of another region"
+            {"region": "parameter", "calls": {**BUFFERED, "reading": OBJECTS}},
+            id="the reading of another region",
         ),
         pytest.param(
-            {"region": "parameters", "calls": {**BUFFERED, "reading": VALUE}}, id="a reading outside one"
+            {"region": "function", "calls": {**BUFFERED, "reading": VALUE}}, id="a reading outside one"
         ),
         pytest.param(
-            {"region": "value", "calls": {"status": "buffered", "reading": VALUE}},
+            {"region": "parameter", "calls": {"status": "buffered", "reading": VALUE}},
             id="a value without an open call",
         ),
         pytest.param(
-            {"region": "value", "calls": {**BUFFERED, "reading": {"kind": "lost"}}}, id="an unknown reading"
+            {"region": "parameter", "calls": {**BUFFERED, "reading": {"kind": "lost"}}}, id="an unknown reading"
         ),
         pytest.param(
-            {"region": "value", "calls": {**BUFFERED, "reading": {**VALUE, "form": "x"}}}, id="an unknown form"
+            {"region": "parameter", "calls": {**BUFFERED, "reading": {**VALUE, "form": "x"}}},
+            id="an unknown form",
         ),
         pytest.param(
-            {"region": "value", "calls": {**BUFFERED, "reading": {**VALUE, "notation": {"phase": "key"}}}},
+            {"region": "parameter", "calls": {**BUFFERED, "reading": {**VALUE, "notation": {"phase": "key"}}}},
             id="a notation's state",
         ),
     ],
@@ -151,7 +155,7 @@ def test_a_forged_state_is_refused(state: object) -> None:
 
 def test_a_state_with_an_open_call_is_accepted() -> None:
     parser = parser_of("qwen3_xml", "qwen3")
-    state: dict[str, Any] = {"region": "value", "calls": {**BUFFERED, "reading": VALUE}}
+    state: dict[str, Any] = {"region": "parameter", "calls": {**BUFFERED, "reading": VALUE}}
     assert load_state(parser, state).calls is not None
     state["calls"]["status"], state["emitted"] = "streamed", 1
     assert load_state(parser, state).emitted == 1

@@ -79,7 +79,7 @@ def test_a_section_without_calls_is_text() -> None:
 
 
 def test_malformed_calls_come_back_as_written() -> None:
-    malformed = invoke('<|parameter string="true" name="city">a</|parameter>\n')
+    malformed = invoke('<|parameter city="true">a</|parameter>\n')
     output = dsml("deepseek_v32", malformed)
     text = output.partition("calls>")[2].rpartition("\n")[0]
     check(marked_parsers("deepseek_v32"), output, Message(text))

@@ -53,7 +53,6 @@ def test_calls_are_parsed(name: str, output: str, expected: Message) -> None:
         '[get_weather("Paris")]',
         "[get_weather(city=Paris)]",
         "[get_weather(city='Pa",
-        "[get_time()",
         "get_time()",
     ],
 )
