@@ -172,17 +172,22 @@ class Emitter:
         A call in the reasoning may be quoted, one that must stand alone may have text behind it, and a later
         call may be cut, so they are kept while they are short.
         """
-        call = calls.call
-        # One character may begin anything.
-        if self.parser.whole_calls or call is None or len("".join(call.arguments).strip()) < _BEGUN:
+        if self.parser.whole_calls:
             return
-        grammar = self.parser.grammar
-        region = grammar.regions[self.state.region]
-        waits = calls.origin in grammar.quotes or (isinstance(region, Arguments | CallObjects) and region.alone)
-        is_first = not self.state.emitted and not calls.kept and not waits
+        call, grammar = calls.call, self.parser.grammar
         kept = [part for each in calls.kept for part in (each.name, each.written_id, each.arguments)]
         # About its size as JSON.
-        if is_first or len(dumps("".join([*calls.raw, *kept, *call.arguments]))) > MAX_BUFFERED:
+        is_long = len(dumps("".join([*calls.raw, *kept, *(call.arguments if call else ())]))) > MAX_BUFFERED
+        if call is None:
+            if calls.kept and is_long:
+                self.step(calls, Step.COMPLETE)
+            return
+        # One character may begin anything.
+        if len("".join(call.arguments).strip()) < _BEGUN:
+            return
+        region = grammar.regions[self.state.region]
+        waits = calls.origin in grammar.quotes or (isinstance(region, Arguments | CallObjects) and region.alone)
+        if is_long or not (self.state.emitted or calls.kept or waits):
             self.step(calls, Step.STREAM)
 
     # The open call.

@@ -245,7 +245,7 @@ class Format(Struct, frozen=True):
         after_prompt: The region that a prompt ends in → the region that its output begins in, if not the same.
         anchors: What begins the model's message in a prompt. Otherwise its last control token does.
         ids: How ids of calls look.
-        uncalled: The format of whole messages in which the markup of calls is text. If there is none, calls that
+        uncalled: The format of whole messages in which markup of calls is text. If there is none, calls that
             are not wanted are read.
     """
 

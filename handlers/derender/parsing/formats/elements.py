@@ -1,4 +1,4 @@
-"""Calls as elements in a section, with an element for each parameter. A dialect names the tags and attributes."""
+"""Calls as elements in a section, with an element for each parameter. A dialect names tags and attributes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from derender.parsing.engine.format import Act, Arguments, Edge, Markup, Slip, V
 from derender.parsing.patterns import (
     ANYTHING,
     END,
+    GAP,
     LINES,
     SPACE,
     ahead,
@@ -184,7 +185,7 @@ def _parameter(dialect: Dialect, region: str, kind: Part | str = "") -> tuple[Ed
     )
     again = dialect.open(dialect.parameter, *_loose(dialect.key, same("key")), *loose_kind)
     return (
-        replace(begins, pattern=(*begins.pattern, SPACE, *again), slip=Slip.TWICE),
+        replace(begins, pattern=(*begins.pattern, GAP, *again), slip=Slip.TWICE),
         begins,
         *(
             replace(begins, pattern=dialect.open(dialect.parameter, *each), slip=Slip.OTHER_NOTATION)

@@ -29,7 +29,7 @@ from derender.parsing.engine.format import (
     twice,
     with_neighbours,
 )
-from derender.parsing.patterns import END, SPACE, ahead, any_of, capture, one_of, optional, same
+from derender.parsing.patterns import END, GAP, SPACE, ahead, any_of, capture, one_of, optional, same
 
 from .objects import MARKED
 
@@ -83,7 +83,7 @@ def _parameters(parameters: str, value: str, ends: Pattern) -> dict[str, Region]
         ends: What ends the call.
     """
     next_markup = one_of("<parameter=", ends, "</tool_call>", "</parameter>", _NEXT_CALL, END)
-    repeated = (*_PARAMETER, SPACE, *_parameter(same("key")), _LINE)
+    repeated = (*_PARAMETER, GAP, *_parameter(same("key")), _LINE)
     return {
         parameters: Markup(
             (

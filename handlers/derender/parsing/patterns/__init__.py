@@ -12,6 +12,7 @@ decides.
 from .parts import (
     ANYTHING,
     END,
+    GAP,
     LINES,
     SPACE,
     Part,
@@ -30,6 +31,7 @@ from .scanner import Match, Scanner
 __all__ = [
     "ANYTHING",
     "END",
+    "GAP",
     "LINES",
     "SPACE",
     "Match",

@@ -11,6 +11,7 @@ from derender.parsing.characters import WHITESPACE, encode_markers
 __all__ = [
     "ANYTHING",
     "END",
+    "GAP",
     "LINES",
     "SPACE",
     "Expression",
@@ -76,6 +77,15 @@ def _space(_: Mapping[str, str]) -> Expression:
 
 SPACE: Final[Part] = _space
 """White space, or none."""
+
+
+def _gap(_: Mapping[str, str]) -> Expression:
+    some = rf"[{WHITESPACE}]{{0,{MAX_SPACE}}}+"
+    return Expression(some, rf"{some}\Z", WHITESPACE, empty=True)
+
+
+GAP: Final[Part] = _gap
+"""White space before more of a marker that has matched, or none. What follows a longer run is no part of it."""
 
 
 def _lines(_: Mapping[str, str]) -> Expression:
@@ -187,7 +197,7 @@ def some(text: str, *, least: int = 1) -> Part:
     """
 
     def expression(markers: Mapping[str, str]) -> Expression:
-        one, again = join((text,), markers), join((SPACE, text), markers)
+        one, again = join((text,), markers), join((GAP, text), markers)
         more = f"(?:{again.whole}){{{least - 1},{MAX_REPEATS - 1}}}+"
         some = f"(?:{again.whole}){{0,{MAX_REPEATS - 1}}}+"
         return one._replace(
