@@ -15,13 +15,15 @@ __all__ = ["TOOLS"]
 _TAG: Final = "<|python_tag|>"
 _OBJECTS: Final = one_of("{", ("[", SPACE, "{"))
 _TAGGED: Final = twice(Edge((_TAG, SPACE, ahead(_OBJECTS)), "objects", Act.BEGIN), _TAG)
+_LINE: Final = optional("\n")
+"""It makes the edge begin where those of calls behind text do."""
 _FENCE: Final = ("```", optional("json"), SPACE)
 
 TOOLS: Final = Format(
     markers=(_TAG,),
     first=(
-        Edge((SPACE, ahead(_OBJECTS)), "objects", Act.BEGIN),
-        Edge((SPACE, *_FENCE, ahead(CALLS)), "alone", Act.BEGIN, slip=Slip.BEHIND_TEXT),
+        Edge((SPACE, _LINE, ahead(_OBJECTS)), "objects", Act.BEGIN),
+        Edge((SPACE, _LINE, *_FENCE, ahead(CALLS)), "alone", Act.BEGIN, slip=Slip.BEHIND_TEXT),
     ),
     content=(
         *_TAGGED,

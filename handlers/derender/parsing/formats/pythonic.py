@@ -17,6 +17,8 @@ __all__ = ["LLAMA4", "TOOLS"]
 
 _CALL: Final = (capture("name", r"A-Za-z0-9_.\-"), SPACE, "(")
 _LIST: Final = ("[", SPACE, ahead(*_CALL))
+_LINE: Final = optional("\n")
+"""It makes the edge begin where those of calls behind text do."""
 _FENCE: Final = ("```", optional("python"), SPACE)
 
 
@@ -41,8 +43,8 @@ def _calls(prefix: str, *ends: Edge, alone: bool = False) -> dict[str, Region]:
 _END: Final = Edge((SPACE, "]"), "called", Act.CLOSE)
 TOOLS: Final = Format(
     first=(
-        *twice(Edge((SPACE, *_LIST), "calls", Act.BEGIN), "["),
-        Edge((SPACE, *_FENCE, *_LIST), "alone calls", Act.BEGIN, slip=Slip.BEHIND_TEXT),
+        *twice(Edge((SPACE, _LINE, *_LIST), "calls", Act.BEGIN), "["),
+        Edge((SPACE, _LINE, *_FENCE, *_LIST), "alone calls", Act.BEGIN, slip=Slip.BEHIND_TEXT),
     ),
     called=(Edge((SPACE, "]"), "called", slip=Slip.TWICE),),
     content=(Edge((SPACE, "\n", optional(*_FENCE), *_LIST), "alone calls", Act.BEGIN, slip=Slip.BEHIND_TEXT),),
