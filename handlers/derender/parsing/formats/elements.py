@@ -132,10 +132,10 @@ def calls_of(dialect: Dialect, *, besides: tuple[Edge, ...] = ()) -> Section:
     )
 
     def value(declared: DeclaredType | None) -> Value:
-        markup = one_of(parameter_opens, parameter_ends, next_call, END)
+        markup = one_of(parameter_opens, next_call, END)
         return Value(
             (
-                Edge((parameter_ends, ahead(SPACE, markup)), "parameters"),
+                Edge((parameter_ends, ahead(SPACE, optional(parameter_ends, SPACE), markup)), "parameters"),
                 # A value may quote part of what follows it.
                 Edge((LINES, ahead(no_end)), "parameters", slip=Slip.NO_END),
             ),

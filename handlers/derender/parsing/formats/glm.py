@@ -51,6 +51,7 @@ _NEXT_CALL: Final = (
     one_of((SPACE, "<arg_key>"), ("</tool_call>", SPACE, one_of("<tool_call>", END))),
 )
 """Another call before the end of a value, which may quote the markers."""
+_NEXT: Final = one_of("<arg_key>", "</tool_call>", "<tool_call>", END)
 _KEY: Final = ("<arg_key>", SPACE, capture("key", r"^<\n"), SPACE)
 _VALUE: Final = ("</arg_key>", SPACE, "<arg_value>")
 _PARAMETER: Final = Edge((*_KEY, *_VALUE), "value", Act.PARAMETER)
@@ -78,7 +79,7 @@ _KEYS: Final = Format(
                 Edge(
                     (
                         "</arg_value>",
-                        ahead(SPACE, one_of("<arg_key>", "</tool_call>", "<tool_call>", "</arg_value>", END)),
+                        ahead(SPACE, optional("</arg_value>", SPACE), _NEXT),
                     ),
                     "parameters",
                 ),

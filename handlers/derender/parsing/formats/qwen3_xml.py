@@ -82,7 +82,7 @@ def _parameters(parameters: str, value: str, ends: Pattern) -> dict[str, Region]
         value: The name of the region of their values.
         ends: What ends the call.
     """
-    next_markup = one_of("<parameter=", ends, "</tool_call>", "</parameter>", _NEXT_CALL, END)
+    next_markup = one_of("<parameter=", ends, "</tool_call>", _NEXT_CALL, END)
     repeated = (*_PARAMETER, GAP, *_parameter(same("key")), _LINE)
     return {
         parameters: Markup(
@@ -99,7 +99,10 @@ def _parameters(parameters: str, value: str, ends: Pattern) -> dict[str, Region]
         ),
         value: Value(
             (
-                Edge((_LINE, "</parameter>", ahead(SPACE, next_markup)), parameters),
+                Edge(
+                    (_LINE, "</parameter>", ahead(SPACE, optional("</parameter>", SPACE), next_markup)),
+                    parameters,
+                ),
                 Edge(("\n", ahead(*_PARAMETER, "\n")), parameters, slip=Slip.NO_END),
                 Edge(
                     (_LINE, ahead(one_of(_ON_ONE_LINE, _LAST_ENDS, _NEXT_CALL))), parameters, slip=Slip.NO_END
