@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from derender.parsing import ReasoningTokens
 from tests.conformance.vocabularies import vocabulary
 from tests.support.engine import Stream, parse_ids
 from tests.support.parsers import Message, fold, request_parser
@@ -60,6 +61,23 @@ def test_a_message_is_parsed(family: Family, data: st.DataObject) -> None:
         # White space before a call is content if the answer goes on.
         assert "".join(result.content.split()) == "".join(output.content.split())
         assert result.reasoning == output.reasoning
+
+
+@families
+@tried(4)
+@given(data=st.data())
+def test_tokens_of_the_reasoning_are_counted(family: Family, data: st.DataObject) -> None:
+    output = data.draw(outputs(family))
+    ids = ids_of(family, output, 1)
+    chunks = split(ids, data.draw(st.lists(st.integers(0, 12), max_size=20)))
+    events = parsed(family, output, chunks, whole_calls=True)
+    counted = sum(event.count for event in events if isinstance(event, ReasoningTokens))
+    # Each byte is a token, and so is each marker. White space next to a marker may count, too.
+    reasoning = fold(events).reasoning
+    for marker in family.markers():
+        reasoning = reasoning.replace(marker, "m")
+    least = len("".join(reasoning.split()).encode())
+    assert least <= counted <= least + sum(map(output.text.count, " \t\r\n"))
 
 
 @families

@@ -15,6 +15,7 @@ from derender.parsing import (
     CallArguments,
     Content,
     Reasoning,
+    ReasoningTokens,
     dump_state,
     finish,
     load_state,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from derender.decoding.pieces import Piece
     from derender.decoding.state import DetokenizerState
+    from derender.decoding.token_places import TokenRun
     from derender.parsing import Event, Parser, ParserState
     from derender.vocabulary import Vocabulary
 
@@ -65,8 +67,9 @@ class Stream:
 
     def feed(self, ids: Sequence[int]) -> None:
         """Parse more ids."""
-        pieces, self.decoding = read_pieces(self.vocabulary, self.parser.markers, self.decoding, ids)
-        events, state = parse(self.parser, self.state, pieces)
+        runs: list[TokenRun] = []
+        pieces, self.decoding = read_pieces(self.vocabulary, self.parser.markers, self.decoding, ids, runs=runs)
+        events, state = parse(self.parser, self.state, pieces, runs)
         self.events += events
         choice = ChoiceState(OutputState(self.decoding), state)
         generation = GenerationState(
@@ -98,11 +101,14 @@ def parse_ids(
 
 
 def join_events(events: Iterable[Event]) -> list[Event]:
-    """Join neighbouring events of one kind."""
+    """Join neighbouring events of one kind. The tokens of the reasoning are counted at the end."""
     joined: list[Event] = []
+    tokens = 0
     for event in events:
         last = joined[-1] if joined else None
         match (last, event):
+            case (_, ReasoningTokens(count)):
+                tokens += count
             case (Content(before), Content(text)):
                 joined[-1] = Content(before + text)
             case (Reasoning(before), Reasoning(text)):
@@ -111,4 +117,4 @@ def join_events(events: Iterable[Event]) -> list[Event]:
                 joined[-1] = CallArguments(index, before + text)
             case _:
                 joined.append(event)
-    return joined
+    return [*joined, ReasoningTokens(tokens)] if tokens else joined

@@ -10,6 +10,7 @@ from derender.parsing import (
     CallStart,
     Content,
     Reasoning,
+    ReasoningTokens,
     offered_tools,
     parse_tool_choice,
 )
@@ -55,6 +56,8 @@ def fold(events: Iterable[Event]) -> Message:
                 content += text
             case Reasoning(text):
                 reasoning += text
+            case ReasoningTokens():
+                continue
             case CallStart(index, text):
                 assert index == len(calls)
                 calls.append((text, ""))

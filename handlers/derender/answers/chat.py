@@ -85,9 +85,11 @@ def chat_completion(
     decoded = decode_choices(decoder, response, prompt_token_ids)
     seed = messages.seed(response.request_id, prompt_token_ids)
     choices: list[ChatChoice] = []
+    reasoning_tokens = 0
     for choice, logprobs in zip(decoded, entries, strict=True):
         generated = choice.generated
-        message = _message(messages, choice, prompt_token_ids, seed)
+        message, tokens = _message(messages, choice, prompt_token_ids, seed)
+        reasoning_tokens += tokens
         choices.append(
             ChatChoice(
                 index=generated.index,
@@ -111,7 +113,7 @@ def chat_completion(
         created=created,
         model=name,
         choices=choices,
-        usage=count_usage(prompt.tokens, response),
+        usage=count_usage(prompt.tokens, response, reasoning_tokens if messages.counts_reasoning else None),
         prompt_logprobs=model.logprobs.write_prompt(response.prompt_logprobs),
         prompt_token_ids=response.prompt_token_ids if client.return_token_ids else None,
         kv_transfer_params=response.kv_transfer_params,
@@ -122,12 +124,14 @@ def chat_completion(
 
 def _message(
     messages: MessageParser, choice: DecodedChoice, prompt_token_ids: Sequence[int] | None, seed: bytes
-) -> ChatMessage:
+) -> tuple[ChatMessage, int]:
+    """Return the message of a choice, and the number of tokens of its reasoning."""
     if messages.parser is None:
-        return ChatMessage(content=choice.text)
+        return ChatMessage(content=choice.text), 0
     message, _ = messages.parse(
         messages.start(prompt_token_ids, choice.pieces),
         choice.pieces,
+        choice.runs,
         ended=True,
         finish_reason=choice.finish_reason,
         seed=seed,
@@ -140,7 +144,8 @@ def _message(
         if isinstance(call, NewCall)
     ]
     if not calls:
-        return ChatMessage(content=content, reasoning=reasoning)
+        return ChatMessage(content=content, reasoning=reasoning), message.reasoning_tokens
     if messages.tool_choice.is_forced:
         content = content or ""
-    return CallingMessage(content=content, reasoning=reasoning, tool_calls=calls)
+    calling = CallingMessage(content=content, reasoning=reasoning, tool_calls=calls)
+    return calling, message.reasoning_tokens

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from derender.decoding.pieces import Piece
     from derender.decoding.stop import StopReason
+    from derender.decoding.token_places import TokenRun
     from derender.parsing import Parser
     from derender.protocol.client import ClientRequest
     from derender.protocol.generate import GenerateChoice, GenerateChunk, GenerateResponse
@@ -44,6 +45,8 @@ class DecodedChoice(NamedTuple):
     """Text and, for a parser, markers."""
     finish_reason: str | None
     stop_reason: StopReason
+    runs: Sequence[TokenRun]
+    """The runs of tokens that a parser's pieces come from."""
 
     @property
     def text(self) -> str:
@@ -103,7 +106,9 @@ def decode_choices(
     decoded = []
     for choice in response.choices:
         output = decoder.decode(state, choice.token_ids or [], choice.finish_reason, choice.stop_reason)
-        decoded.append(DecodedChoice(choice, output.pieces, output.finish_reason, output.stop_reason))
+        decoded.append(
+            DecodedChoice(choice, output.pieces, output.finish_reason, output.stop_reason, output.runs)
+        )
     return decoded
 
 

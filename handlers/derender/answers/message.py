@@ -16,6 +16,7 @@ from derender.parsing import (
     EarlierCalls,
     Parser,
     Reasoning,
+    ReasoningTokens,
     ToolChoice,
     ToolChoiceError,
     call_id,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from derender.decoding.pieces import Piece
+    from derender.decoding.token_places import TokenRun
     from derender.parsing import Event, Parsers, ParserState
 
 __all__ = [
@@ -81,6 +83,8 @@ class MessageDelta(NamedTuple):
     calls: Sequence[NewCall | MoreArguments] = ()
     complete_calls: int = 0
     """How many calls end. One that the model broke off, or that was cut, never does."""
+    reasoning_tokens: int = 0
+    """How many tokens of the reasoning are known."""
 
 
 class MessageParser(Struct, frozen=True):
@@ -92,6 +96,7 @@ class MessageParser(Struct, frozen=True):
         tool_choice: Which tools the model may or must call.
         include_reasoning: Whether the client wants the reasoning.
         earlier: The tool calls of the conversation. Further calls have other ids.
+        counts_reasoning: Whether usage has the number of tokens of the reasoning.
     """
 
     parser: Parser | None = None
@@ -99,6 +104,7 @@ class MessageParser(Struct, frozen=True):
     tool_choice: ToolChoice = AUTO
     include_reasoning: bool = True
     earlier: EarlierCalls = EarlierCalls()
+    counts_reasoning: bool = False
 
     @property
     def hides_tokens(self) -> bool:
@@ -130,6 +136,7 @@ class MessageParser(Struct, frozen=True):
         self,
         state: ParserState | None,
         pieces: Sequence[Piece],
+        runs: Sequence[TokenRun],
         *,
         ended: bool,
         finish_reason: str | None,
@@ -141,6 +148,7 @@ class MessageParser(Struct, frozen=True):
         Args:
             state: The state after what came before.
             pieces: Text, and the ids of markers.
+            runs: The tokens that they come from.
             ended: Whether the output ends with these pieces.
             finish_reason: Why it ended. Any reason but `stop` may have cut a call.
             seed: What ids of calls are made from (`seed`).
@@ -151,9 +159,10 @@ class MessageParser(Struct, frozen=True):
         """
         if self.parser is None or state is None:
             return MessageDelta("".join(map(str, pieces))), None
-        events, state = parse(self.parser, state, pieces)
+        events, state = parse(self.parser, state, pieces, runs if self.counts_reasoning else ())
         if ended:
             events += finish(self.parser, state, cut=(finish_reason or "stop") != "stop")
+            state.token_places = []
         reasoning = [event.text for event in events if isinstance(event, Reasoning)]
         starts = {event.index: event for event in events if isinstance(event, CallStart)}
         return MessageDelta(
@@ -161,6 +170,7 @@ class MessageParser(Struct, frozen=True):
             reasoning="".join(reasoning) if self.include_reasoning else "",
             calls=self._calls(events, starts, seed, choice),
             complete_calls=sum(isinstance(event, CallEnd) for event in events),
+            reasoning_tokens=sum([event.count for event in events if isinstance(event, ReasoningTokens)]),
         ), state
 
     def _calls(
@@ -234,6 +244,11 @@ def read_chat_options(
     return ChatOptions(
         client,
         MessageParser(
-            parser, parsers.ids, tool_choice, client.include_reasoning, read_earlier_calls(client.messages)
+            parser,
+            parsers.ids,
+            tool_choice,
+            client.include_reasoning,
+            read_earlier_calls(client.messages),
+            counts_reasoning=parsers.reasoning is not None,
         ),
     )

@@ -17,34 +17,43 @@ if TYPE_CHECKING:
 __all__ = ["add_usages", "count_usage", "write_usage"]
 
 
-def count_usage(prompt_tokens: int | None, response: GenerateResponse) -> Usage:
+def count_usage(
+    prompt_tokens: int | None, response: GenerateResponse, reasoning_tokens: int | None = None
+) -> Usage:
     """Count the tokens in and out of a generation. Stop tokens count.
 
     Args:
         prompt_tokens: Length of the prompt, if the request says it.
         response: The generate response. Of its own count and the ids that it contains, the higher counts.
+        reasoning_tokens: Tokens of the reasoning; None if it is not parsed.
     """
     counted = response.usage or GenerateUsage()
     received = sum(len(choice.token_ids or ()) for choice in response.choices)
     if prompt_tokens is None:
         prompt_tokens = counted.prompt_tokens or len(response.prompt_token_ids or ())
-    return write_usage(prompt_tokens, max(counted.completion_tokens or 0, received), counted)
+    return write_usage(prompt_tokens, max(counted.completion_tokens or 0, received), counted, reasoning_tokens)
 
 
-def write_usage(prompt_tokens: int, completion_tokens: int, counted: GenerateUsage) -> Usage:
+def write_usage(
+    prompt_tokens: int, completion_tokens: int, counted: GenerateUsage, reasoning_tokens: int | None = None
+) -> Usage:
     """Return the usage of a generation.
 
     Args:
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Tokens generated.
         counted: The generate server's usage, whose details are passed on.
+        reasoning_tokens: Tokens of the reasoning, which are added to the details; None if it is not parsed.
     """
+    details = counted.completion_tokens_details
+    if reasoning_tokens is not None:
+        details = {**(details if isinstance(details, dict) else {}), "reasoning_tokens": reasoning_tokens}
     return Usage(
         prompt_tokens=prompt_tokens,
         total_tokens=prompt_tokens + completion_tokens,
         completion_tokens=completion_tokens,
         prompt_tokens_details=counted.prompt_tokens_details,
-        completion_tokens_details=counted.completion_tokens_details,
+        completion_tokens_details=details,
     )
 
 

@@ -9,7 +9,7 @@ may become a stop string.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta, Struct
@@ -21,6 +21,7 @@ from .detokenizer import detokenize, pending_text, start
 from .pieces import Piece, cut_pieces, piece_text, read_pieces, split_pieces
 from .state import DetokenizerState
 from .stop import StopRule, cut_stop_string, partial_stop_string
+from .token_places import TokenRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +60,8 @@ class Decoded(NamedTuple):
     stop_reason: StopReason
     ended: bool
     """Whether the output ends here."""
+    runs: Sequence[TokenRun] = ()
+    """The runs of tokens, from the beginning of the pieces on, if they have markers."""
 
 
 class OutputDecoder(Struct, frozen=True):
@@ -68,7 +71,8 @@ class OutputDecoder(Struct, frozen=True):
         vocabulary: The model's vocabulary.
         stop: What ends an output.
         skip_special_tokens: Whether to leave special tokens that are not markers out of the text.
-        markers: Ids that a parser reads as markers; None if the output is only text.
+        markers: Ids that a parser reads as markers → their texts in the text that it parses; None if the output
+            is only text.
         raw: Whether the output is decoded as it was generated: stop strings stay in it, and so do stop tokens
             that are not special; a character that is cut off is shown as U+FFFD.
     """
@@ -76,7 +80,7 @@ class OutputDecoder(Struct, frozen=True):
     vocabulary: Vocabulary
     stop: StopRule
     skip_special_tokens: bool = True
-    markers: Container[int] | None = None
+    markers: Mapping[int, str] | None = None
     raw: bool = False
 
     def start(self, prompt_token_ids: Sequence[int] | None) -> OutputState:
@@ -144,20 +148,28 @@ class OutputDecoder(Struct, frozen=True):
         elif token_ids and self.stop.is_stop_token(token_ids[-1]):
             visible, held_token = token_ids[:-1], token_ids[-1]
         state = replace(state, held_token=held_token)
+        runs: list[TokenRun] = []
 
         if self.raw:
-            pieces, state = self._decode_raw(state, token_ids, visible, strings, final=final, whole=whole)
+            pieces, state = self._decode_raw(state, token_ids, visible, strings, runs, final=final, whole=whole)
             if finish_reason == "stop" and reported is None:
                 stop_reason = state.stop_string or stop_reason
-            return Decoded(pieces, None, finish_reason, stop_reason, ended=final), state
+            return Decoded(pieces, None, finish_reason, stop_reason, ended=final, runs=runs), state
 
-        pieces, read, state = self._decode_until_stop(state, visible, strings, whole=whole)
+        if state.held and self.markers is not None:
+            # Where its tokens begin is known.
+            markers = self.markers
+            length = sum(len(piece if isinstance(piece, str) else markers[piece]) for piece in state.held)
+            runs.append(TokenRun((), length, state.detokenizer, is_whole=True))
+        pieces, read, state = self._decode_until_stop(state, visible, strings, runs, whole=whole)
         if state.stop_string is not None:
             finish_reason = "stop" if final else None
-            return Decoded(pieces, max(read - carried, 0), finish_reason, state.stop_string, ended=True), state
+            visible_tokens = max(read - carried, 0)
+            reason = state.stop_string
+            return Decoded(pieces, visible_tokens, finish_reason, reason, ended=True, runs=runs), state
         if final:
             pieces, state = [*pieces, *state.held], replace(state, held=())
-        return Decoded(pieces, None, finish_reason, stop_reason, ended=final), state
+        return Decoded(pieces, None, finish_reason, stop_reason, ended=final, runs=runs), state
 
     def _decode_raw(
         self,
@@ -165,6 +177,7 @@ class OutputDecoder(Struct, frozen=True):
         token_ids: Sequence[int],
         visible: Sequence[int],
         strings: Sequence[str],
+        runs: list[TokenRun],
         *,
         final: bool,
         whole: bool,
@@ -174,15 +187,21 @@ class OutputDecoder(Struct, frozen=True):
             kept = token_ids
         else:
             kept = visible
-        pieces, detokenizer = self._read(state.detokenizer, kept)
+        pieces, detokenizer = self._read(state.detokenizer, kept, runs)
         if final:
             pieces.append(pending_text(self.vocabulary, detokenizer))
         if strings and state.stop_string is None:
-            _, _, state = self._decode_until_stop(state, visible, strings, whole=whole)
+            _, _, state = self._decode_until_stop(state, visible, strings, [], whole=whole)
         return pieces, replace(state, detokenizer=detokenizer)
 
     def _decode_until_stop(
-        self, state: OutputState, token_ids: Sequence[int], strings: Sequence[str], *, whole: bool
+        self,
+        state: OutputState,
+        token_ids: Sequence[int],
+        strings: Sequence[str],
+        runs: list[TokenRun],
+        *,
+        whole: bool,
     ) -> tuple[list[Piece], int, OutputState]:
         """Decode ids up to the end of a stop string.
 
@@ -190,10 +209,10 @@ class OutputDecoder(Struct, frozen=True):
             The pieces to show, the number of ids up to a stop string, and the state.
         """
         if not strings:
-            pieces, detokenizer = self._read(state.detokenizer, token_ids)
+            pieces, detokenizer = self._read(state.detokenizer, token_ids, runs)
             shown = [*state.held, *pieces]
             return shown, len(token_ids), replace(state, detokenizer=detokenizer, held=())
-        pieces, end, next_state = self._scan(state, token_ids, strings, hold=not whole)
+        pieces, end, next_state = self._scan(state, token_ids, strings, runs, hold=not whole)
         read = len(token_ids) if end is None else self._count_until(state, token_ids, end)
         return pieces, read, next_state
 
@@ -208,7 +227,13 @@ class OutputDecoder(Struct, frozen=True):
         return read
 
     def _scan(
-        self, state: OutputState, token_ids: Sequence[int], strings: Sequence[str], *, hold: bool
+        self,
+        state: OutputState,
+        token_ids: Sequence[int],
+        strings: Sequence[str],
+        runs: list[TokenRun],
+        *,
+        hold: bool,
     ) -> tuple[list[Piece], int | None, OutputState]:
         """Decode ids and look for stop strings in what is held and in what the ids add.
 
@@ -219,10 +244,10 @@ class OutputDecoder(Struct, frozen=True):
         detokenizer, held, exempt = state.detokenizer, list(state.held), state.exempt
         early = token_ids[: max(self.stop.min_tokens - state.tokens, 0)]
         if early:
-            pieces, detokenizer = self._read(detokenizer, early)
+            pieces, detokenizer = self._read(detokenizer, early, runs)
             held += pieces
             exempt = len(piece_text(self.vocabulary, held))
-        pieces, detokenizer = self._read(detokenizer, token_ids[len(early) :])
+        pieces, detokenizer = self._read(detokenizer, token_ids[len(early) :], runs)
         held += pieces
         text = piece_text(self.vocabulary, held)
         kept, found = cut_stop_string(text, exempt, strings, include=self.stop.include)
@@ -238,9 +263,13 @@ class OutputDecoder(Struct, frozen=True):
         tokens = state.tokens + len(early)
         return shown, end, OutputState(detokenizer, state.held_token, tuple(held), exempt, tokens, found)
 
-    def _read(self, state: DetokenizerState, token_ids: Sequence[int]) -> tuple[list[Piece], DetokenizerState]:
+    def _read(
+        self, state: DetokenizerState, token_ids: Sequence[int], runs: list[TokenRun] | None = None
+    ) -> tuple[list[Piece], DetokenizerState]:
         skip = self.skip_special_tokens
         if self.markers is not None:
-            return read_pieces(self.vocabulary, self.markers, state, token_ids, skip_special_tokens=skip)
+            return read_pieces(
+                self.vocabulary, self.markers, state, token_ids, skip_special_tokens=skip, runs=runs
+            )
         text, state = detokenize(self.vocabulary, state, token_ids, skip_special_tokens=skip)
         return [text], state

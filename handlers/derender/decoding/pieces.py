@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .detokenizer import detokenize
+from .token_places import TokenRun
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Mapping, Sequence
 
     from derender.vocabulary import Vocabulary
 
@@ -21,20 +22,22 @@ Piece = str | int
 
 def read_pieces(
     vocabulary: Vocabulary,
-    markers: Container[int],
+    markers: Mapping[int, str],
     state: DetokenizerState,
     token_ids: Sequence[int],
     *,
     skip_special_tokens: bool = True,
+    runs: list[TokenRun] | None = None,
 ) -> tuple[list[Piece], DetokenizerState]:
     """Decode the next ids of an output into pieces.
 
     Args:
         vocabulary: The model's vocabulary.
-        markers: Ids of markers.
+        markers: Ids of markers → their texts in the text that is parsed.
         state: The state after the ids before.
         token_ids: The ids.
         skip_special_tokens: Whether to leave out special tokens that are not markers.
+        runs: Gets the runs of tokens that the pieces come from.
 
     Returns:
         The pieces, and the state after them.
@@ -44,14 +47,33 @@ def read_pieces(
     pieces: list[Piece] = []
     begin = 0
     for place in [place for place, token_id in enumerate(token_ids) if token_id in markers]:
-        token_id = token_ids[place]
+        token_id, before = token_ids[place], state
         # Decoded with the marker, which ends whatever the tokens before it have begun.
         text, state = detokenize(vocabulary, state, token_ids[begin : place + 1], skip_special_tokens=False)
-        pieces += (text.removesuffix(vocabulary.pieces[token_id].decode()), token_id)
+        text = text.removesuffix(vocabulary.pieces[token_id].decode())
+        pieces += (text, token_id)
+        if runs is not None:
+            runs.append(_run(vocabulary, token_ids[begin:place], text, before))
+            runs.append(TokenRun((token_id,), len(markers[token_id]), before, is_whole=True))
         begin = place + 1
-    text, state = detokenize(vocabulary, state, token_ids[begin:], skip_special_tokens=False)
+    before, token_ids = state, token_ids[begin:] if begin else token_ids
+    text, state = detokenize(vocabulary, before, token_ids, skip_special_tokens=False)
     pieces.append(text)
+    if runs is not None and token_ids:
+        runs.append(_run(vocabulary, token_ids, text, before, held=state.pending))
     return pieces, state
+
+
+def _run(
+    vocabulary: Vocabulary,
+    token_ids: Sequence[int],
+    text: str,
+    before: DetokenizerState,
+    held: bytes = b"",
+) -> TokenRun:
+    # A token may have no text. Of those that the `tokenizers` library decodes, only decoding tells.
+    has_text = vocabulary.tokenizer is None and bool(token_ids and vocabulary.pieces[token_ids[-1]])
+    return TokenRun(token_ids, len(text), before, is_whole=has_text and bool(text) and not held)
 
 
 def piece_text(vocabulary: Vocabulary, pieces: Sequence[Piece]) -> str:

@@ -1,6 +1,6 @@
 """Reasoning and tool calls out of a model's output, as a state machine whose state is a value (README.md)."""
 
-from .engine.events import CallArguments, CallEnd, CallStart, Content, Event, Reasoning
+from .engine.events import CallArguments, CallEnd, CallStart, Content, Event, Reasoning, ReasoningTokens
 from .engine.machine import finish, parse
 from .engine.parser import Parser
 from .engine.prompt import start
@@ -26,6 +26,7 @@ __all__ = [
     "ParserState",
     "Parsers",
     "Reasoning",
+    "ReasoningTokens",
     "ToolChoice",
     "ToolChoiceError",
     "call_id",

@@ -121,7 +121,7 @@ class RelayedGeneration(Generic[ChunkT]):
             return None
         if self._continuous_usage:
             counted = GenerateUsage(completion_tokens=self._received)
-            return self._number_choices(answer, usage=answer.usage or generation.usage(counted))
+            return self._number_choices(answer, usage=answer.usage or generation.usage(counted, self.state))
         return self._number_choices(answer)
 
     def cut(self) -> list[ChunkT]:
@@ -151,7 +151,7 @@ class RelayedGeneration(Generic[ChunkT]):
             counted = GenerateUsage(
                 completion_tokens=received, prompt_tokens_details=counted.prompt_tokens_details
             )
-        usage = self._generation.usage(counted)
+        usage = self._generation.usage(counted, self.state)
         assert usage is not None
         return usage
 

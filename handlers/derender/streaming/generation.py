@@ -157,7 +157,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             "created": state.created,
             "model": self.name,
             "choices": choices,
-            "usage": self.usage(chunk.usage),
+            "usage": self.usage(chunk.usage, state),
             "metrics": chunk.metrics,
             "kv_transfer_params": chunk.kv_transfer_params,
             "ec_transfer_params": chunk.ec_transfer_params,
@@ -170,12 +170,23 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
         """Return whether all choices have finished and usage, if the client wants it, has come."""
         return state.has_finished(self.n) and (state.counted or not self.client.wants_usage)
 
-    def usage(self, counted: GenerateUsage | None) -> Usage | None:
-        """Return the tokens in and out, if the generate server counted them."""
+    def usage(self, counted: GenerateUsage | None, state: GenerationState) -> Usage | None:
+        """Return the tokens in and out, if the generate server counted them.
+
+        Args:
+            counted: The generate server's usage.
+            state: The state after the chunks so far, for the tokens of the reasoning.
+        """
         if counted is None:
             return None
         prompt = counted.prompt_tokens if self.prompt_tokens is None else self.prompt_tokens
-        return write_usage(prompt, counted.completion_tokens or 0, counted)
+        reasoning = sum(choice.reasoning_tokens for choice in state.choices.values())
+        return write_usage(
+            prompt,
+            counted.completion_tokens or 0,
+            counted,
+            reasoning if self.messages.counts_reasoning else None,
+        )
 
     def _decode_choice(
         self, state: GenerationState, checked: CheckedChunk, choice: ChunkChoice
@@ -189,6 +200,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
         message, parsing = self.messages.parse(
             before.parsing,
             decoded.pieces,
+            decoded.runs,
             ended=decoded.ended,
             finish_reason=decoded.finish_reason,
             seed=state.seed,
@@ -213,6 +225,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             output=output,
             parsing=parsing,
             calls=before.calls + message.complete_calls,
+            reasoning_tokens=before.reasoning_tokens + message.reasoning_tokens,
             logprob_context=self.model.logprobs.strings.extend_context(before.logprob_context, entries),
             received=before.received + len(choice.token_ids or ()),
             finished=choice.finish_reason is not None,

@@ -31,6 +31,8 @@ class ChoiceState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     """Length of the text of all tokens so far, for the logprobs of text completions."""
     calls: Count = 0
     """Number of tool calls so far."""
+    reasoning_tokens: Count = 0
+    """Number of tokens of the reasoning so far."""
     received: Count = 0
     """Number of ids so far."""
     finished: bool = False

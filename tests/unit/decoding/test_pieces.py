@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EOS: Final = 256
 CALL, END, OTHER = 257, 258, 259
 """Ids of the vocabulary's markers. The last one is not a marker of the format."""
-MARKERS: Final = {CALL, END}
+MARKERS: Final = {CALL: "\ud800", END: "\ud801"}
 HALF: Final = list("é".encode()[:1])
 
 
@@ -73,7 +73,11 @@ def test_special_tokens_are_skipped_unless_they_are_markers(vocabulary: Vocabula
     assert merged(read_pieces(vocabulary, MARKERS, DetokenizerState(), ids)[0]) == ["ab", CALL]
     kept, _ = read_pieces(vocabulary, MARKERS, DetokenizerState(), ids, skip_special_tokens=False)
     assert merged(kept) == ["a<eos>b", CALL]
-    assert merged(read_pieces(vocabulary, {EOS}, DetokenizerState(), ids)[0]) == ["a", EOS, "b<tool_call>"]
+    assert merged(read_pieces(vocabulary, {EOS: "\ud800"}, DetokenizerState(), ids)[0]) == [
+        "a",
+        EOS,
+        "b<tool_call>",
+    ]
 
 
 def test_pieces_join_to_text_with_markers_as_written(vocabulary: Vocabulary) -> None:

@@ -236,6 +236,20 @@ def test_usage_is_in_every_chunk_if_asked_for(
     assert (last["choices"], last["usage"]["completion_tokens"]) == ([], len(hello()))
 
 
+def test_tokens_of_the_reasoning_are_in_all_usage(relay: InProcessRelay, upstream: UpstreamTransport) -> None:
+    ids = [*qwen3().encode("<think>\nLet me see.\n</think>\n\nHi"), END]
+    reasoning = len(qwen3().encode("\nLet me see.\n"))
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    upstream.replies(stream(chunks_of(ids)))
+    events = relay.stream(CHAT + RELAY, relay_chat(stream_options=options, include_reasoning=False))
+    counts = [event["usage"]["completion_tokens_details"]["reasoning_tokens"] for event in events]
+    assert (counts[0], counts[-1]) == (0, reasoning)
+    assert counts == sorted(counts)
+    upstream.replies(answer(response_of(ids)))
+    body = relay.post(CHAT + RELAY, relay_chat(stream=False)).json()
+    assert body["usage"]["completion_tokens_details"] == {"reasoning_tokens": reasoning}
+
+
 def test_usage_counts_at_least_what_came(plain_relay: InProcessRelay, upstream: UpstreamTransport) -> None:
     upstream.replies(stream([*chunks_of(hello()), usage(9, 1)]))
     *_, last = plain_relay.stream(CHAT + RELAY, relay_chat(stream_options={"include_usage": True}))

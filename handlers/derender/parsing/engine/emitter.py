@@ -10,7 +10,7 @@ from derender.parsing.arguments.literals import escape
 from derender.parsing.arguments.values import ValueState
 from derender.parsing.characters import WHITESPACE, decode_markers
 
-from .events import CallArguments, CallEnd, CallStart, Content, Event, Reasoning
+from .events import CallArguments, CallEnd, CallStart, Content, Event, Reasoning, ReasoningTokens
 from .format import Arguments, CallObjects, Shows, Text
 from .lifecycle import TRANSITIONS, Effect, Status, Step
 from .state import MAX_LEADING_SPACE, Call, OpenCall, OpenCalls
@@ -80,6 +80,11 @@ class Emitter:
         """Emit the white space of an output that has nothing else."""
         self.events.append(Content(self.state.leading_space))
 
+    def count_reasoning(self, tokens: int) -> None:
+        """Count tokens of the reasoning."""
+        if tokens:
+            self.events.append(ReasoningTokens(tokens))
+
     # Markup of calls.
 
     def begin_markup(self, origin: str) -> OpenCalls:
@@ -93,14 +98,15 @@ class Emitter:
             self.state.calls = OpenCalls(status, origin)
         return self.state.calls
 
-    def add_markup(self, calls: OpenCalls, text: str) -> None:
-        """Take text of the markup, as the model wrote it."""
+    def add_markup(self, calls: OpenCalls, text: str, tokens: int) -> None:
+        """Take text of the markup, as the model wrote it, in which that many tokens begin."""
         if calls.status is Status.BUFFERED:
+            calls.tokens += tokens
             if text:
                 calls.raw.append(text)
                 self._stream_if_begun(calls)
         elif calls.status is Status.TEXT:
-            self._emit_as_text(calls, text)
+            self._emit_as_text(calls, text, tokens)
 
     def step(self, calls: OpenCalls, step: Step) -> None:
         """Move the markup to its next status."""
@@ -113,9 +119,9 @@ class Emitter:
                 kept = calls.reading.kept if isinstance(calls.reading, ValueState) else ""
                 text = "".join(calls.raw) if calls.status is Status.BUFFERED else kept
                 calls.raw, calls.kept, calls.call, calls.reading = [], [], None, None
-                self._emit_as_text(calls, text)
+                self._emit_as_text(calls, text, calls.tokens)
             case Effect.SALVAGE if not self.state.emitted:
-                self._emit_as_text(calls, "".join(calls.raw))
+                self._emit_as_text(calls, "".join(calls.raw), calls.tokens)
             case _:
                 pass
         if status is None:
@@ -123,23 +129,25 @@ class Emitter:
         else:
             calls.status = status
 
-    def give_up(self, calls: OpenCalls, text: str) -> None:
+    def give_up(self, calls: OpenCalls, text: str, tokens: int) -> None:
         """End markup that is no call.
 
         Args:
             calls: The markup.
             text: Text of it that was not taken yet.
+            tokens: How many tokens begin in it.
         """
         self.step(calls, Step.REJECT)
-        self.add_markup(calls, text)
+        self.add_markup(calls, text, tokens)
         self.step(calls, Step.CLOSE)
 
-    def _emit_as_text(self, calls: OpenCalls, text: str) -> None:
+    def _emit_as_text(self, calls: OpenCalls, text: str, tokens: int) -> None:
         origin = self.parser.grammar.regions[calls.origin]
         self.emit_text(
             origin.shows if isinstance(origin, Text) else Shows.CONTENT,
             decode_markers(text, self.parser.grammar.texts),
         )
+        self.count_reasoning(tokens)
 
     def _emit(self, calls: OpenCalls) -> None:
         """Emit the calls that are kept, and the open call as far as it is there."""
@@ -151,7 +159,7 @@ class Emitter:
         if calls.call is not None:
             self._begin_call(calls.call.name, calls.call.written_id, "".join(calls.call.arguments))
             calls.call.arguments = []
-        calls.raw, calls.kept = [], []
+        calls.raw, calls.kept, calls.tokens = [], [], 0
 
     def _keep_space(self, calls: OpenCalls) -> None:
         """Keep the white space before a call. It is the answer's if the answer goes on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["CallArguments", "CallEnd", "CallStart", "Content", "Event", "Reasoning"]
+__all__ = ["CallArguments", "CallEnd", "CallStart", "Content", "Event", "Reasoning", "ReasoningTokens"]
 
 
 class Content(Struct, frozen=True):
@@ -17,6 +17,12 @@ class Reasoning(Struct, frozen=True):
     """Text of the reasoning."""
 
     text: str
+
+
+class ReasoningTokens(Struct, frozen=True):
+    """Tokens of the reasoning. The text that they begin is emitted with them, or is white space at a marker."""
+
+    count: int
 
 
 class CallStart(Struct, frozen=True):
@@ -45,4 +51,4 @@ class CallEnd(Struct, frozen=True):
     """The call's number."""
 
 
-Event = Content | Reasoning | CallStart | CallArguments | CallEnd
+Event = Content | Reasoning | ReasoningTokens | CallStart | CallArguments | CallEnd

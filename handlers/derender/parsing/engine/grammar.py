@@ -37,6 +37,7 @@ class Grammar:
     Attributes:
         regions: The regions by name.
         scanners: The search for each region's edges.
+        reasoning: Regions whose text is reasoning.
         quotes: Regions of reasoning in which calls may begin, but be quoted, too.
         reasoning_ends: The search for what ends the reasoning. A call that is quoted does not swallow its end.
         markers: Token id → the character that stands for it in the parsed text.
@@ -55,6 +56,7 @@ class Grammar:
 
     regions: Mapping[str, Region]
     scanners: Mapping[str, Scanner | RegexScanner]
+    reasoning: frozenset[str]
     quotes: frozenset[str]
     reasoning_ends: Scanner | RegexScanner
     markers: Mapping[int, str]
@@ -108,6 +110,11 @@ def compile_grammar(
             for name, region in regions.items()
         },
         scanners=_Scanners(regions, characters),
+        reasoning=frozenset(
+            name
+            for name, region in regions.items()
+            if isinstance(region, Text) and region.shows is Shows.REASONING
+        ),
         quotes=frozenset(
             name
             for name, region in regions.items()

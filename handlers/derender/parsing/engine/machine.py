@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from derender.decoding.token_places import TokenPlaces
 from derender.parsing.arguments.call_objects import (
     CallObjectsState,
     ObjectArguments,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from derender.decoding.pieces import Piece
+    from derender.decoding.token_places import TokenRun
 
     from .events import Event
     from .format import Edge, Region
@@ -40,18 +42,21 @@ if TYPE_CHECKING:
 __all__ = ["finish", "parse"]
 
 
-def parse(parser: Parser, state: ParserState, pieces: Sequence[Piece]) -> tuple[list[Event], ParserState]:
+def parse(
+    parser: Parser, state: ParserState, pieces: Sequence[Piece], runs: Sequence[TokenRun] = ()
+) -> tuple[list[Event], ParserState]:
     """Parse more of an output.
 
     Args:
         parser: How it is parsed.
         state: The state after the pieces before.
         pieces: Text, and ids of markers.
+        runs: The tokens that they come from, if those of the reasoning are to be counted.
 
     Returns:
         The events, and the next state.
     """
-    machine = _Machine(parser, state, parser.grammar.encode(pieces))
+    machine = _Machine(parser, state, parser.grammar.encode(pieces), runs)
     machine.run()
     return machine.emitter.events, compact_state(machine.state)
 
@@ -88,13 +93,24 @@ class _Machine:
         "reasoning_end",
         "state",
         "text",
+        "tokens",
     )
 
     def __init__(
-        self, parser: Parser, state: ParserState, text: str, *, final: bool = False, cut: bool = False
+        self,
+        parser: Parser,
+        state: ParserState,
+        text: str,
+        runs: Sequence[TokenRun] = (),
+        *,
+        final: bool = False,
+        cut: bool = False,
     ) -> None:
         self.parser, self.grammar, self.final, self.cut = parser, parser.grammar, final, cut
         self.output = self.text = f"{state.lookbehind}{state.held}{text}"
+        held = len(state.lookbehind)
+        places = state.token_places and [held + place for place in state.token_places]
+        self.tokens = TokenPlaces(self.grammar.vocabulary, places, runs, held + len(state.held))
         self.reasoning_end, self.before_reasoning_end = Match(0, 0, None, {}), ""
         self.state = copy_state(state)
         self.emitter = Emitter(parser, self.state)
@@ -108,16 +124,17 @@ class _Machine:
             end, more = self._read(grammar.regions[state.region], at)
             if not more and ends_reasoning and (calls := state.calls) is not None:
                 # What began as a call in the reasoning was quoted there.
-                self.emitter.give_up(calls, self.text[end:])
+                self.emitter.give_up(calls, self.text[end:], self._count(end, len(self.text)))
                 state.region, end, more = calls.origin, len(self.text), True
             if not more:
                 state.held = text[end:]
                 state.lookbehind = text[max(end - grammar.lookbehind, 0) : end]
+                state.token_places = self.tokens.after(end)
                 return
             still = still + 1 if end == at else 0
             if still > len(grammar.regions):
                 # Patterns of no width lead in a circle.
-                self._add_text(grammar.regions[state.region], text[at : at + 1])
+                self._add_text(grammar.regions[state.region], text[at : at + 1], self._count(at, at + 1))
                 end, still = at + 1, 0
             if end > len(text):
                 return
@@ -147,11 +164,19 @@ class _Machine:
             self._end_reading(region, calls, {})
             emitter.end_call(calls)
             emitter.step(calls, Step.CLOSE)
-        elif calls.status is Status.BUFFERED:
-            emitter.add_markup(calls, state.held)
-            emitter.step(calls, Step.END)
         else:
-            emitter.give_up(calls, state.held)
+            tokens = self._count(len(self.text) - len(state.held), len(self.text))
+            if calls.status is Status.BUFFERED:
+                emitter.add_markup(calls, state.held, tokens)
+                emitter.step(calls, Step.END)
+            else:
+                emitter.give_up(calls, state.held, tokens)
+
+    def _count(self, begin: int, end: int) -> int:
+        """Count the tokens that begin in text that is reasoning, or may turn out to be."""
+        calls = self.state.calls
+        region = self.state.region if calls is None else calls.origin
+        return self.tokens.count(begin, end) if region in self.grammar.reasoning else 0
 
     def _read(self, region: Region, at: int) -> tuple[int, bool]:
         """Read a region from a place on. Returns where reading stopped, and whether to go on in the next
@@ -175,13 +200,20 @@ class _Machine:
             if isinstance(region, Markup):
                 # The beginning of more markup.
                 return at, False
-            self._add_text(region, self._without_begun_call(text, at))
+            rest = self._without_begun_call(text, at)
+            self._add_text(region, rest, self._count(at, at + len(rest)))
             return len(text), False
-        if match.start > at:
-            self._add_text(region, text[at : match.start])
         if match.pattern is None:
+            if match.start > at:
+                self._add_text(region, text[at : match.start], self._count(at, match.start))
             return match.start, False
-        self._follow(region, region.edges[match.pattern], match.captures, text[match.start : match.end])
+        # White space next to a marker in the reasoning is the reasoning's, too.
+        matched = text[match.start : match.end]
+        marker = match.end - len(matched.lstrip(WHITESPACE)) if self.state.calls is None else match.start
+        if marker > at:
+            self._add_text(region, text[at : match.start], self._count(at, marker))
+        self._follow(region, region.edges[match.pattern], match.captures, matched, match.start)
+        self.emitter.count_reasoning(self._count(match.start + len(matched.rstrip(WHITESPACE)), match.end))
         return match.end, True
 
     def _without_begun_call(self, text: str, at: int) -> str:
@@ -201,10 +233,10 @@ class _Machine:
             return rest.removesuffix(begun)
         return rest
 
-    def _add_text(self, region: Region, text: str) -> None:
+    def _add_text(self, region: Region, text: str, tokens: int) -> None:
         calls = self.state.calls
         if calls is not None:
-            self.emitter.add_markup(calls, text)
+            self.emitter.add_markup(calls, text, tokens)
             if isinstance(region, Value) and isinstance(calls.reading, ValueState):
                 result = read_value(
                     calls.reading, text, self._types(calls), self.grammar.texts, whole=self.parser.whole_calls
@@ -216,8 +248,9 @@ class _Machine:
                     calls.reading = ValueState("string")
         elif isinstance(region, Text):
             self.emitter.emit_text(region.shows, decode_markers(text, self.grammar.texts))
+            self.emitter.count_reasoning(tokens)
 
-    def _follow(self, region: Region, edge: Edge, captures: Mapping[str, str], text: str) -> None:
+    def _follow(self, region: Region, edge: Edge, captures: Mapping[str, str], text: str, at: int) -> None:
         """Follow an edge.
 
         Args:
@@ -225,6 +258,7 @@ class _Machine:
             edge: The edge.
             captures: What its pattern captured.
             text: What its pattern matched.
+            at: Where.
         """
         state, emitter = self.state, self.emitter
         if state.calls is not None:
@@ -244,7 +278,7 @@ class _Machine:
             if not self._may_call(state.next_name, offered=edge.offered):
                 to = edge.otherwise
         if (calls := state.calls) is not None:
-            emitter.add_markup(calls, text)
+            emitter.add_markup(calls, text, self._count(at, at + len(text)))
             to = self._act(edge, calls, captures)
         self._enter(to, captures)
 
@@ -279,7 +313,7 @@ class _Machine:
             match region:
                 case Text():
                     # Markup that comes to no end is none. What is quoted in the reasoning does not end it.
-                    self.emitter.give_up(calls, "")
+                    self.emitter.give_up(calls, "", 0)
                     if _shows(self.grammar.regions[calls.origin]) is Shows.REASONING:
                         name = calls.origin
                 case Value():
@@ -343,7 +377,7 @@ class _Machine:
         text, texts = self.text, self.grammar.texts
         if reading == START:
             begin = skip_space(text, at)
-            self.emitter.add_markup(calls, text[at:begin])
+            self.emitter.add_markup(calls, text[at:begin], self._count(at, begin))
             at = begin
             if at == len(text):
                 return at, False
@@ -360,7 +394,7 @@ class _Machine:
             final=self._whole,
         )
         calls.reading = result.state
-        self.emitter.add_markup(calls, text[at : result.end])
+        self.emitter.add_markup(calls, text[at : result.end], self._count(at, result.end))
         self.emitter.add_arguments(calls, result.json)
         if result.state.phase in ("done", "bad"):
             return self._leave(region, calls, result.end, fault=result.state.phase == "bad")
@@ -381,7 +415,7 @@ class _Machine:
             final=self._whole,
         )
         calls.reading = result.state
-        emitter.add_markup(calls, text[at : result.end])
+        emitter.add_markup(calls, text[at : result.end], self._count(at, result.end))
         for found in result.found:
             match found:
                 case ObjectName(name, written_id):

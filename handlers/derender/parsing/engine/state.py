@@ -83,6 +83,8 @@ class OpenCalls(Struct, omit_defaults=True, forbid_unknown_fields=True):
     """Its open call."""
     reading: Reading | None = None
     """The state of reading the region."""
+    tokens: Count = 0
+    """How many tokens begin in `raw`, if it may be given back to the reasoning."""
 
 
 class ParserState(Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -109,6 +111,8 @@ class ParserState(Struct, omit_defaults=True, forbid_unknown_fields=True):
     """The open markup of calls."""
     lookbehind: Annotated[str, Meta(max_length=MAX_LOOKBEHIND)] = ""
     """Text before `held`, for patterns that look back."""
+    token_places: list[Count] = []
+    """Where tokens begin that are not counted yet: in `held`, or in text that has not come."""
 
 
 def copy_state(state: ParserState) -> ParserState:

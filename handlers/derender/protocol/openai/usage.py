@@ -32,4 +32,8 @@ class Usage(WireModel):
     prompt_tokens_details: Json = Field(
         default=None, description="As in the generate server's usage, such as `cached_tokens`."
     )
-    completion_tokens_details: Json = Field(default=None, description="As in the generate server's usage.")
+    completion_tokens_details: Json = Field(
+        default=None,
+        description="As in the generate server's usage. In chat answers of a model with a reasoning parser, "
+        "`reasoning_tokens` is the number of tokens of the reasoning.",
+    )
