@@ -63,7 +63,7 @@ class Transition(NamedTuple):
 
 
 LIFECYCLE: Final = (
-    Transition(Step.SKIP, (Status.BUFFERED,), Effect.EMIT, Status.SKIPPED),
+    Transition(Step.SKIP, (Status.BUFFERED,), Effect.NONE, Status.SKIPPED),
     Transition(Step.STREAM, (Status.BUFFERED,), Effect.EMIT, Status.STREAMED),
     Transition(Step.COMPLETE, (Status.BUFFERED,), Effect.EMIT, Status.BUFFERED),
     Transition(Step.COMPLETE, (Status.STREAMED,), Effect.NONE, Status.BUFFERED),
