@@ -180,9 +180,10 @@ class Emitter:
         A call in the reasoning may be quoted, one that must stand alone may have text behind it, and a later
         call may be cut, so they are kept while they are short.
         """
-        if self.parser.whole_calls:
-            return
         call, grammar = calls.call, self.parser.grammar
+        # Text before a call's name may be long, and is not looked at again with each piece.
+        if self.parser.whole_calls or not (call or calls.kept):
+            return
         kept = [part for each in calls.kept for part in (each.name, each.written_id, each.arguments)]
         # About its size as JSON.
         is_long = len(dumps("".join([*calls.raw, *kept, *(call.arguments if call else ())]))) > MAX_BUFFERED
