@@ -184,11 +184,8 @@ class Emitter:
         # Text before a call's name may be long, and is not looked at again with each piece.
         if self.parser.whole_calls or not (call or calls.kept):
             return
-        kept = [part for each in calls.kept for part in (each.name, each.written_id, each.arguments)]
-        # About its size as JSON.
-        is_long = len(dumps("".join([*calls.raw, *kept, *(call.arguments if call else ())]))) > MAX_BUFFERED
         if call is None:
-            if calls.kept and is_long:
+            if self._is_long(calls):
                 self.step(calls, Step.COMPLETE)
             return
         # One character may begin anything.
@@ -196,8 +193,14 @@ class Emitter:
             return
         region = grammar.regions[self.state.region]
         waits = calls.origin in grammar.quotes or (isinstance(region, Arguments | CallObjects) and region.alone)
-        if is_long or not (self.state.emitted or calls.kept or waits):
+        if not (self.state.emitted or calls.kept or waits) or self._is_long(calls):
             self.step(calls, Step.STREAM)
+
+    def _is_long(self, calls: OpenCalls) -> bool:
+        kept = [part for each in calls.kept for part in (each.name, each.written_id, each.arguments)]
+        arguments = calls.call.arguments if calls.call else []
+        # About its size as JSON.
+        return len(dumps("".join([*calls.raw, *kept, *arguments]))) > MAX_BUFFERED
 
     # The open call.
 

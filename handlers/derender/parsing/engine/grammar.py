@@ -43,6 +43,7 @@ class Grammar:
         markers: Token id → the character that stands for it in the parsed text.
         texts: That character → the marker's text.
         marker_texts: All markers as they are in the parsed text.
+        ends: What may follow the arguments of a region: all markers but the quotes of its notation.
         thoughts: The markers around reasoning, as they are in the parsed text.
         offered_only: Whether only tools that the client offered can be called.
         uncut: Whether the output is read as it was generated, past what stopped it.
@@ -62,6 +63,7 @@ class Grammar:
     markers: Mapping[int, str]
     texts: Mapping[str, str]
     marker_texts: tuple[str, ...]
+    ends: Mapping[str, tuple[str, ...]]
     thoughts: tuple[Thoughts, ...]
     offered_only: bool
     uncut: bool
@@ -102,32 +104,32 @@ def compile_grammar(
     regions = _combine(formats, forced or _EMPTY, reasoned=reasoning is not None)
     anchors = [anchor for each in formats for anchor in each.anchors]
     turn = next((each.turn for each in formats if each.turn), None)
+    marker_texts = tuple(encode_markers(text, characters) for text in texts)
+    arguments = {
+        name: replace(region, notation=with_quotes(region.notation, characters))
+        for name, region in regions.items()
+        if isinstance(region, Arguments)
+    }
+    thinking = frozenset(
+        name for name, region in regions.items() if isinstance(region, Text) and region.shows is Shows.REASONING
+    )
     return Grammar(
-        regions={
-            name: replace(region, notation=with_quotes(region.notation, characters))
-            if isinstance(region, Arguments)
-            else region
-            for name, region in regions.items()
+        regions=regions | arguments,
+        ends={
+            name: tuple(marker for marker in marker_texts if marker not in region.notation.quotes)
+            for name, region in arguments.items()
         },
         scanners=_Scanners(regions, characters),
-        reasoning=frozenset(
-            name
-            for name, region in regions.items()
-            if isinstance(region, Text) and region.shows is Shows.REASONING
-        ),
+        reasoning=thinking,
         quotes=frozenset(
-            name
-            for name, region in regions.items()
-            if isinstance(region, Text)
-            and region.shows is Shows.REASONING
-            and any(edge.act in BEGINNING for edge in region.edges)
+            name for name in thinking if any(edge.act in BEGINNING for edge in regions[name].edges)
         ),
         reasoning_ends=_scanner(
             [edge.pattern for edge in regions["reasoning"].edges if edge.act is Act.NONE], characters
         ),
         markers={added_tokens[text]: character for text, character in characters.items()},
         texts={character: text for text, character in characters.items()},
-        marker_texts=tuple(encode_markers(text, characters) for text in texts),
+        marker_texts=marker_texts,
         thoughts=tuple(
             Thoughts(
                 encode_markers(each.begins, characters), encode_markers(each.ends, characters), each.region

@@ -390,7 +390,7 @@ class _Machine:
             text,
             at,
             markers=texts,
-            ends=tuple(marker for marker in self.grammar.marker_texts if marker not in region.notation.quotes),
+            ends=self.grammar.ends[self.state.region],
             final=self._whole,
         )
         calls.reading = result.state
