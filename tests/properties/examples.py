@@ -13,17 +13,17 @@ from hypothesis import HealthCheck, settings
 
 from .outputs import FAMILIES
 
-__all__ = ["tried"]
+__all__ = ["EXAMPLES", "tried"]
 
-_MANY: Final = int(os.environ.get("EXAMPLES", "0"))
+EXAMPLES: Final = int(os.environ.get("EXAMPLES", "0"))
 
 
 def tried(examples: int) -> settings:
     """Return the settings of a property that is tried with some examples for each family."""
     return settings(
         deadline=None,
-        max_examples=_MANY // len(FAMILIES) or examples,
-        derandomize=not _MANY,
+        max_examples=EXAMPLES // len(FAMILIES) or examples,
+        derandomize=not EXAMPLES,
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
         print_blob=False,

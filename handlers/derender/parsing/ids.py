@@ -26,6 +26,8 @@ _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 _MISTRAL_LENGTH: Final = 9
 _NUMBER: Final = re.compile(r"functions\.[^:]*:([0-9]{1,9})")
 """An id of Kimi's form."""
+_WRITTEN_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+"""What a model writes as a call's number. A state that was forged may have anything."""
 _MISTRAL: Final = re.compile(rf"[0-9A-Za-z]{{{_MISTRAL_LENGTH}}}")
 
 
@@ -83,7 +85,7 @@ def call_id(ids: Ids, call: CallStart, *, seed: bytes, choice: int, earlier: Ear
     written = call.written_id
     if ids is Ids.KIMI:
         # Numbers count on over the conversation. A model that begins again would repeat ids.
-        if not written or int(written) < earlier.next_number + call.index:
+        if not _WRITTEN_NUMBER.fullmatch(written) or int(written) < earlier.next_number + call.index:
             written = str(max(earlier.count, earlier.next_number) + call.index)
         return f"functions.{call.name}:{written}"
     if ids is Ids.MISTRAL and _MISTRAL.fullmatch(written) and written not in earlier.ids:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["AUTO", "NONE", "ToolChoice", "ToolChoiceError", "offered_tools", "parse_tool_choice"]
 
 MAX_NAME: Final = 200
-"""Maximum length of a forced tool's name: the pattern that finds its call grows with it. OpenAI allows 64."""
+"""Maximum length of a forced tool's name as JSON: the pattern that finds its call grows with it."""
 
 
 class ToolChoiceError(ValueError):
@@ -52,8 +53,8 @@ def parse_tool_choice(choice: str | Mapping[str, Any] | None) -> ToolChoice:
         case "none" | "auto" | "required":
             return ToolChoice(choice)
         case {"function": {"name": str(name)}} if name:
-            if len(name) > MAX_NAME:
-                raise ToolChoiceError(f"the tool's name is longer than {MAX_NAME} characters")
+            if len(json.dumps(name, ensure_ascii=False)) > MAX_NAME + len('""'):
+                raise ToolChoiceError(f"the tool's name is longer than {MAX_NAME} characters as JSON")
             return ToolChoice("named", name)
         case str():
             raise ToolChoiceError("tool_choice must be none, auto, required, or a tool")

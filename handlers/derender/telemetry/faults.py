@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import logging
 import traceback
+from typing import TYPE_CHECKING, Final
 
 from derender.errors import DerenderError, InternalError
 
-__all__ = ["client_error", "log_unexpected"]
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["client_error", "describe_places", "log_unexpected"]
+
+MAX_PLACES: Final = 12
+"""Places shown at either end of a traceback. What recurses too deeply passes a thousand."""
 
 logger = logging.getLogger("derender")
 
@@ -26,6 +33,14 @@ def log_unexpected(error: BaseException) -> InternalError:
 
     The exception's message is not logged: it may contain generated text.
     """
-    places = "".join(traceback.format_tb(error.__traceback__))
-    logger.error("unexpected %s\n%s", type(error).__name__, places)
+    logger.error("unexpected %s\n%s", type(error).__name__, describe_places(error.__traceback__))
     return InternalError("internal error")
+
+
+def describe_places(passed: TracebackType | None) -> str:
+    """Return the places in the code that an exception passed: the first and the last, if there are many."""
+    left_out = sum(1 for _ in traceback.walk_tb(passed)) - 2 * MAX_PLACES
+    if left_out <= 0:
+        return "".join(traceback.format_tb(passed))
+    first, last = traceback.format_tb(passed, MAX_PLACES), traceback.format_tb(passed, -MAX_PLACES)
+    return "".join([*first, f"  … {left_out} more\n", *last])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import traceback
 import warnings
 from contextvars import ContextVar
 from copy import copy
@@ -17,6 +16,7 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
 from derender.settings import SettingsError
 
+from .faults import describe_places
 from .request_ids import REQUEST_ID
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ __all__ = ["INVOCATION", "configure_logging", "read_service", "write_line"]
 
 OWN: Final = "derender"
 """The logger whose messages hold nothing that a client or a model wrote."""
+MAX_FIELD: Final = 8192
+"""Longest field of a line, in characters. More of it is left out."""
 LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 INVOCATION: Final[ContextVar[Mapping[str, str]]] = ContextVar("invocation", default=MappingProxyType({}))
 """Fields of every log line of the current invocation, besides the request id."""
@@ -104,7 +106,7 @@ class _JsonLines(LambdaPowertoolsFormatter):
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
         """Return the places that an exception passed, without its message."""
-        return "".join(traceback.format_tb(ei[2]))
+        return describe_places(ei[2])
 
     def serialize(self, log: Any) -> str:
         """Return the line, with the ids of its request and invocation."""
@@ -112,7 +114,13 @@ class _JsonLines(LambdaPowertoolsFormatter):
             log.pop(name, None)
         if (request_id := REQUEST_ID.get()) is not None:
             log.setdefault("request_id", request_id)
-        return orjson.dumps({**INVOCATION.get(), **log}, default=str).decode()
+        fields = {name: _shorten(value) for name, value in {**INVOCATION.get(), **log}.items()}
+        return orjson.dumps(fields, default=str).decode()
+
+
+def _shorten(value: Any) -> Any:
+    is_long = isinstance(value, str) and len(value) > MAX_FIELD
+    return f"{value[:MAX_FIELD]}…" if is_long else value
 
 
 def _log_warning(

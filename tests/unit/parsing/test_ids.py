@@ -130,6 +130,8 @@ def test_the_calls_of_a_conversation(messages: Any, expected: EarlierCalls) -> N
         pytest.param(0, "0", conversation("a", "functions.f:0"), "2", id="begun again, with other ids"),
         pytest.param(1, "0", NOTHING, "1", id="written for the call before"),
         pytest.param(1, "", conversation("functions.get_weather:6"), "8", id="after a gap"),
+        pytest.param(0, "x", NOTHING, "0", id="no number"),
+        pytest.param(0, "9" * 5_000, NOTHING, "0", id="too long a number"),
     ],
 )
 def test_kimis_ids_have_the_models_number_or_count_on(

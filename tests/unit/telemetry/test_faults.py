@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from derender.errors import BadRequest, InternalError
@@ -30,3 +31,16 @@ def test_another_exception_becomes_an_internal_error(log_lines: LogLines) -> Non
         assert line["message"].startswith("unexpected ValueError\n")
         assert "test_faults.py" in line["message"]
         assert "quixotic" not in line["message"].replace('raise ValueError("quixotic")', "")
+
+
+def test_an_exception_from_deep_inside_is_logged_in_short(log_lines: LogLines) -> None:
+    def recurse() -> None:
+        recurse()
+
+    try:
+        recurse()
+    except RecursionError as caught:
+        log_unexpected(caught)
+    (line,) = log_lines()
+    assert re.search(r"test_faults.py(?s:.)*… \d{2,4} more\n(?s:.)*recurse", line["message"])
+    assert len(line["message"]) < 5_000

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from derender.settings import SettingsError
-from derender.telemetry.log_lines import INVOCATION, configure_logging
+from derender.telemetry.log_lines import INVOCATION, MAX_FIELD, configure_logging
 from derender.telemetry.request_ids import REQUEST_ID
 
 if TYPE_CHECKING:
@@ -72,6 +72,14 @@ def test_an_exception_is_logged_without_its_message(log_lines: LogLines, name: s
     assert line["exception_name"] == "ValueError"
     assert "test_log_lines.py" in line["exception"]
     assert not any(word in json.dumps(line) for word in ("quixotic", "marmalade"))
+
+
+@pytest.mark.parametrize("name", ["derender", "uvicorn.error"])
+def test_a_field_is_bounded(log_lines: LogLines, name: str) -> None:
+    logging.getLogger(name).error("é" * 100_000, extra={"model": "m" * 100_000})
+    (line,) = log_lines()
+    assert line["message"] == "é" * MAX_FIELD + "…"
+    assert line["model"] == "m" * MAX_FIELD + "…"
 
 
 def test_a_warning_is_logged_without_its_message(log_lines: LogLines) -> None:

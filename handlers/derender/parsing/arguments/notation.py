@@ -148,9 +148,6 @@ def read_notation(
             quote of the notation. It is not read.
         final: Whether the output ends with the text.
     """
-    if state.quote >= len(notation.quotes):
-        # Only a forged state leads here.
-        return NotationResult("", start, NotationState("bad"))
     reader = _Reader(notation, state.phase, state.open, state.quote, text, start, markers or {}, ends, final)
     reader.run()
     return NotationResult("".join(reader.out), reader.at, reader.state())

@@ -9,7 +9,7 @@ import msgspec
 
 from derender.errors import BadRequest
 from derender.parsing.arguments.call_objects import CallObjectsState
-from derender.parsing.arguments.notation import NotationState
+from derender.parsing.arguments.notation import JSON, NotationState
 from derender.parsing.arguments.values import ValueState
 
 from .format import Arguments, Body, CallObjects, Markup, Shows, Text, Value
@@ -19,8 +19,12 @@ from .state import BodyState, ParserState
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from derender.parsing.arguments.notation import Notation
+
+    from .format import Region
     from .grammar import Grammar
     from .parser import Parser
+    from .state import OpenCalls
 
 __all__ = ["dump_state", "load_state"]
 
@@ -93,6 +97,9 @@ def _check(parser: Parser, state: ParserState) -> None:
         raise TypeError("the region and what is read in it differ")
     if calls is None:
         return
+    read = _read_notation(region, calls)
+    if read is not None and read[1].quote >= len(read[0].quotes):
+        raise ValueError("the notation has no such quote")
     origin = regions[calls.origin]
     if isinstance(region, Text) or not (
         calls.origin == "content" or (isinstance(origin, Text) and origin.shows is Shows.REASONING)
@@ -106,3 +113,15 @@ def _check(parser: Parser, state: ParserState) -> None:
         and not calls.call
     ):
         raise ValueError("no call is open")
+
+
+def _read_notation(region: Region, calls: OpenCalls) -> tuple[Notation, NotationState] | None:
+    """Return the notation that a region is read in, and the state of reading it."""
+    match region, calls.reading:
+        case Arguments(notation=notation), NotationState() as reading:
+            return notation, reading
+        case Value(), ValueState(notation=reading):
+            return JSON, reading
+        case CallObjects(), CallObjectsState(value=reading):
+            return JSON, reading
+    return None

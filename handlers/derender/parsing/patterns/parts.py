@@ -117,12 +117,20 @@ END: Final[Part] = _end
 def _literal(text: str) -> Part:
     def expression(markers: Mapping[str, str]) -> Expression:
         encoded = encode_markers(text, markers)
-        partial = r"\Z"
-        for character in reversed(encoded[:-1]):
-            partial = rf"(?:\Z|{re.escape(character)}{partial})"
-        return Expression(re.escape(encoded), partial, re.escape(encoded[0]))
+        return Expression(re.escape(encoded), _beginning(encoded), re.escape(encoded[0]))
 
     return expression
+
+
+def _beginning(text: str) -> str:
+    r"""Return what matches a beginning of a text that ends with \Z.
+
+    It halves the text, because clients choose some texts: groups may be nested less deeply than a text is long.
+    """
+    if len(text) == 1:
+        return r"\Z"
+    first, second = text[: len(text) // 2], text[len(text) // 2 :]
+    return f"(?:{_beginning(first)}|{re.escape(first)}{_beginning(second)})"
 
 
 def any_of(characters: str, *, least: int = 0, most: int = MAX_CAPTURED) -> Part:

@@ -508,11 +508,6 @@ def test_words_before_the_end_marker_are_bounded() -> None:
         assert reads(JSON, f"[{'1' * length}</call>", ends=("</call>",)).phase == phase
 
 
-def test_a_state_of_another_notation_is_a_fault() -> None:
-    state = NotationState("string", "}", 3)
-    assert read_notation(JSON, state, 'a"}', 0) == ("", 0, NotationState("bad"))
-
-
 @pytest.mark.parametrize(
     ("notation", "text"),
     [

@@ -145,12 +145,42 @@ OBJECTS: Final = {"kind": "call_objects"}
             {"region": "parameter", "calls": {**BUFFERED, "reading": {**VALUE, "notation": {"phase": "key"}}}},
             id="a notation's state",
         ),
+        pytest.param(
+            {
+                "region": "parameter",
+                "calls": {**BUFFERED, "reading": {**VALUE, "form": "json", "notation": {"quote": 2}}},
+            },
+            id="a quote that JSON has not",
+        ),
     ],
 )
 def test_a_forged_state_is_refused(state: object) -> None:
     parser = parser_of("qwen3_xml", "qwen3")
     with pytest.raises(BadRequest, match=r"^the state was not made by this parser$"):
         load_state(parser, state)
+
+
+@pytest.mark.parametrize(
+    ("names", "region", "reading", "quotes"),
+    [
+        (("hermes", None), "objects", lambda state: {**OBJECTS, "value": state}, 2),
+        (("gemma4", None), "arguments", lambda state: state, 2),
+        (("pythonic", None), "arguments", lambda state: state, 4),
+    ],
+)
+def test_a_state_has_one_of_its_notations_quotes(
+    names: tuple[str, str | None], region: str, reading: Any, quotes: int
+) -> None:
+    parser = parser_of(*names)
+
+    def load(quote: int) -> None:
+        state = {"kind": "notation", "phase": "string", "open": "}", "quote": quote}
+        load_state(parser, {"region": region, "calls": {**BUFFERED, "reading": reading(state)}})
+
+    for quote in range(quotes):
+        load(quote)
+    with pytest.raises(BadRequest):
+        load(quotes)
 
 
 def test_a_state_with_an_open_call_is_accepted() -> None:

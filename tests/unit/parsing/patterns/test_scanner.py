@@ -192,3 +192,11 @@ def test_anything_waits_until_no_other_pattern_can_match() -> None:
     scanner = Scanner([("<a>",), (ahead(ANYTHING),)], {})
     assert [scanner.search(text, 0).pattern for text in (" \n x", " <", " <b", " ")] == [1, None, 1, None]  # type: ignore[union-attr]
     assert scanner.search(" <", 0, final=True) is None
+
+
+def test_a_literal_may_be_long() -> None:
+    text = "".join(map(chr, range(0x4E00, 0x4E00 + 2_000)))
+    scanner = Scanner([(text,)], {})
+    for length in (1, 999, 1_000, 1_001, 1_999):
+        assert scanner.search(f"{text[1]} {text[:length]}", 0) == Match(2, 2 + length, None, {})
+    assert scanner.search(f" {text}", 0) == Match(1, 2_001, 0, {})
