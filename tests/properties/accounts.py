@@ -42,7 +42,7 @@ def find_faults(output: Broken, events: Sequence[Event], begun: str) -> list[str
 
 
 def _find_faults(output: Broken, events: Sequence[Event], written: str, markers: Sequence[Span]) -> list[str]:
-    source, message = output.source, fold(events)
+    source, calls = output.source, fold(events).calls
     said = "".join(map(_say, events))
     headers = "".join([written[begin:end] for begin, end in _find(source.headers, written)])
     faults = [
@@ -52,17 +52,19 @@ def _find_faults(output: Broken, events: Sequence[Event], written: str, markers:
     ]
     # White space after a marker of the prompt belongs to it, as does white space in a header that it begins.
     space = len(written) - len(written.lstrip(_SPACE))
-    begin = (
-        [(0, end) for end in range(1, space + 1)]
-        if output.prompt != source.prompts[0] or source.headers
-        else []
-    )
+    prompt = b"".join(source.vocabulary.pieces[each] for each in output.prompt).decode()
+    marked = any(marker in prompt for marker in source.parsers.markers)
+    begin = [(0, end) for end in range(1, space + 1)] * marked
     if not _is_aligned(written, [*begin, *markers, *_find(source.tags, written)], events):
         faults.append("the text is not what was written, but for markup and the white space beside it")
-    # Words that are joined are nowhere in the output.
-    new = {word for word in re.findall(r"\w+", f"{message.content} {message.reasoning}") if word not in written}
+    # Words that are joined are nowhere in the output. A call may have stood between two.
+    texts = " ".join(
+        "".join([each.text if isinstance(each, kind) else " " * isinstance(each, CallStart) for each in events])
+        for kind in (Content, Reasoning)
+    )
+    new = {word for word in re.findall(r"\w+", texts) if word not in written}
     # Of a call that broke, a client has parts of words.
-    if new and all(is_object(arguments) for _, arguments in message.calls):
+    if new and all(is_object(arguments) for _, arguments in calls):
         faults.append(f"new words: {new}")
     return faults
 
@@ -80,7 +82,8 @@ def is_object(arguments: str) -> bool:
 
 
 def _find(expressions: Sequence[str], text: str) -> list[Span]:
-    return [match.span() for each in expressions for match in re.finditer(each, text)]
+    """Find expressions: the last group of each, or all of it."""
+    return [match.span(match.lastindex or 0) for each in expressions for match in re.finditer(each, text)]
 
 
 def _say(event: Event) -> str:
@@ -105,7 +108,8 @@ def _read(output: Broken) -> tuple[str, list[Span]]:
 def _is_aligned(written: str, markup: Sequence[Span], events: Sequence[Event]) -> bool:
     """Return whether texts are what was written, in order, without markup and white space beside it.
 
-    A call stands for any text. A line break may stand for markup, or begin the text after a call.
+    A call stands for any text. A line break may stand for markup, or begin the text after a call, as may the
+    white space before it.
     """
     jumps = _jumps(written, markup)
     size = len(written)
@@ -115,9 +119,13 @@ def _is_aligned(written: str, markup: Sequence[Span], events: Sequence[Event]) -
 
     places: set[int] = {0}
     called: set[int] = set()
+    moved = ""
     for event in events:
         if isinstance(event, CallStart):
-            places = called = set(range(min(places, default=size) + 1, size + 1))
+            before = min(places, default=size)
+            # Calls one after another move the white space before the first.
+            moved = moved or written[before : size - len(written[before:].lstrip(_SPACE))]
+            places = called = set(range(before + 1, size + 1))
         elif isinstance(event, Content | Reasoning):
             for character in event.text:
                 landed = jump(places)
@@ -126,7 +134,12 @@ def _is_aligned(written: str, markup: Sequence[Span], events: Sequence[Event]) -
                 }
                 if character == "\n":
                     places |= landed | called
-                called = set()
+                if moved.startswith(character):
+                    places |= called
+                    moved = moved[1:]
+                else:
+                    moved = ""
+                    called = set()
     return size in {*places, *jump(places)}
 
 

@@ -108,7 +108,16 @@ _HEADERS: Final = (
     # A message for the model's own tools.
     r"""(?s)to=\s*["']?(?:python|browser|container)(?:(?!<\|(?:end|return|call|start)\|>).)*""",
 )
-HEADERS: Final[Mapping[str, Sequence[str]]] = {"channels": _HEADERS, "harmony": _HEADERS}
+HEADERS: Final[Mapping[str, Sequence[str]]] = {
+    "channels": _HEADERS,
+    # Other attributes, which follow those that are read.
+    "dsml": (r"""<｜DSML｜ ?invoke\s+name\s*=\s*["'][^"'<]*["']([^<>/]*)/?>""",),
+    "harmony": _HEADERS,
+    "kimi_k3": (
+        r"""<\|open\|>call\s+tool\s*=\s*["'][^"'<]*["']([^<>/]*)/?<\|sep\|>""",
+        r"<\|open\|>message([^<]*)<\|sep\|>",
+    ),
+}
 """Module of a format, or response template → regular expressions of markup with words that may be left out."""
 _HEADER_TAGS: Final = (
     *_HEADERS,
@@ -124,7 +133,8 @@ TAGS: Final[Mapping[str, Sequence[str]]] = {
     "gemma4": (r"<\|channel>thought",),
     "harmony": _HEADER_TAGS,
     "json": (r"</?think>|</?tool_call>",),
-    "kimi_k3": (r"<\|(?:open|close)\|>[^<]*<\|sep\|>",),
+    # A tag, or a tag in which the output ends.
+    "kimi_k3": (r"<\|(?:open|close)\|>[^<]*<\|sep\|>", r"<\|(?:open|close)\|>[^<]*(?:<\|?s?e?p?\|?)?$"),
     "lines": (r"</?tool_call>",),
     "tags": (r"</?think>|</?tool_call>",),
 }

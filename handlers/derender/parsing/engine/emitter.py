@@ -70,7 +70,7 @@ class Emitter:
         """End text before a marker. White space that still waits is left out.
 
         Args:
-            goes_on: Whether text of the same kind follows the marker.
+            goes_on: Whether the text goes on after the marker. Otherwise another begins.
         """
         self.state.leading_space = ""
         if not goes_on:

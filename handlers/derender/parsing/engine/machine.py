@@ -76,6 +76,8 @@ def finish(parser: Parser, state: ParserState, *, cut: bool) -> list[Event]:
 
 
 _CLOSING: Final = (Act.CLOSE, Act.OPEN_CLOSE)
+_TEXT_BEGINS: Final = ("answer", "reasoning")
+"""Regions in which another text begins after a marker."""
 _ENTITIES: Final = (("&quot;", '"'), ("&apos;", "'"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 
 
@@ -270,8 +272,8 @@ class _Machine:
                 origin if _shows(self.grammar.regions[origin]) is Shows.REASONING else "content"
             )
         elif text and state.calls is None:
-            shows = _shows(region)
-            emitter.end_text(goes_on=shows is not None and shows is _shows(self.grammar.regions[edge.to]))
+            shows = None if edge.to in _TEXT_BEGINS else _shows(self.grammar.regions[edge.to])
+            emitter.end_text(goes_on=shows is not None and shows is _shows(region))
         to = edge.to
         if edge.act is Act.NAME:
             state.next_name = captures["name"]

@@ -33,6 +33,12 @@ K3_DONE: Final = "<|close|>message<|sep|><|end_of_msg|>"
             element("think", "hm") + element("response", "Hi") + K3_DONE, Message("Hi", "hm"), id="an answer"
         ),
         pytest.param(
+            "<|open|>think<|sep|>hm<|open|>think<|sep|>so<|close|>think<|sep|>"
+            "<|open|>response<|sep|>Hi<|open|>response<|sep|>Bye",
+            Message("Hi\nBye", "hm\nso"),
+            id="elements without an end",
+        ),
+        pytest.param(
             f"hm<|close|>think<|sep|>{element('response', 'Hi')}", Message("Hi", "hm"), id="reasoning is open"
         ),
         pytest.param(
