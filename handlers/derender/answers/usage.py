@@ -72,12 +72,20 @@ def add_usages(usages: Sequence[Usage]) -> Usage:
 
 def _add_details(details: Iterable[Json]) -> dict[str, Any] | None:
     """Add up the numbers of tokens in details, also in objects inside them. Other values are left out."""
-    added: dict[str, Any] = {}
+    sums: dict[str, Any] = {}
     for each in details:
-        for name, value in each.items() if isinstance(each, dict) else ():
-            before = added.get(name, 0)
-            if isinstance(value, dict) and (inner := _add_details([before, value])):
-                added[name] = inner
-            elif type(value) is type(before) is int and 0 <= value <= MAX_TOKEN_COUNT:
-                added[name] = before + value
-    return added or None
+        if isinstance(each, dict):
+            _add_to(sums, each)
+    return sums or None
+
+
+def _add_to(sums: dict[str, Any], details: dict[str, Json]) -> None:
+    for name, value in details.items():
+        before = sums.get(name, 0)
+        if isinstance(value, dict):
+            inner = before if isinstance(before, dict) else {}
+            _add_to(inner, value)
+            if inner:
+                sums[name] = inner
+        elif type(value) is type(before) is int and 0 <= value <= MAX_TOKEN_COUNT:
+            sums[name] = before + value

@@ -11,8 +11,11 @@ from derender.protocol.generate import GenerateResponse
 from derender.protocol.openai.usage import Usage
 from tests.support.api_client import CHAT, COMPLETIONS, generated
 from tests.support.vocabularies import B
+from tests.support.work import growth
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.support.api_client import Client
 
 HELLO, WORLD = int(B.HELLO), int(B.WORLD)
@@ -107,6 +110,22 @@ def test_numbers_in_details_are_added_up(details: list[Any], added: Any) -> None
         for each in details
     ]
     assert add_usages(usages).prompt_tokens_details == added
+
+
+@pytest.mark.parametrize("depth", [0, 20])
+def test_the_work_of_adding_up_is_linear_in_the_details(depth: int) -> None:
+    def prepare(count: int) -> Callable[[], object]:
+        usages = []
+        for number in range(count):
+            details: dict[str, Any] = {f"n{number}": 1}
+            for _ in range(depth):
+                details = {"in": details}
+            usages.append(
+                Usage(prompt_tokens=1, total_tokens=1, completion_tokens=0, prompt_tokens_details=details)
+            )
+        return lambda: add_usages(usages)
+
+    assert max(growth([20, 40, 80], prepare)) < 2.1
 
 
 def test_a_single_usage_is_not_changed() -> None:
