@@ -20,9 +20,8 @@ from .message import NewCall, read_chat_options
 from .usage import count_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from derender.models.model import ServedModel
+    from derender.parsing import Start
     from derender.protocol.complete import ChatDerenderRequest
     from derender.protocol.generate import GenerateResponse
 
@@ -83,12 +82,13 @@ def chat_completion(
     decoder = output_decoder(model.vocabulary, client, messages.parser, stops_reported=stops_reported)
     prompt_token_ids = resolve_prompt(prompt.token_ids, response)
     decoded = decode_choices(decoder, response, prompt_token_ids)
+    start = messages.start(prompt_token_ids)
     seed = messages.seed(response.request_id, prompt_token_ids)
     choices: list[ChatChoice] = []
     reasoning_tokens = 0
     for choice, logprobs in zip(decoded, entries, strict=True):
         generated = choice.generated
-        message, tokens = _message(messages, choice, prompt_token_ids, seed)
+        message, tokens = _message(messages, choice, start, seed)
         reasoning_tokens += tokens
         choices.append(
             ChatChoice(
@@ -123,13 +123,13 @@ def chat_completion(
 
 
 def _message(
-    messages: MessageParser, choice: DecodedChoice, prompt_token_ids: Sequence[int] | None, seed: bytes
+    messages: MessageParser, choice: DecodedChoice, start: Start | None, seed: bytes
 ) -> tuple[ChatMessage, int]:
     """Return the message of a choice, and the number of tokens of its reasoning."""
-    if messages.parser is None:
+    if messages.parser is None or start is None:
         return ChatMessage(content=choice.text), 0
     message, _ = messages.parse(
-        messages.start(prompt_token_ids, choice.pieces),
+        start.before(messages.parser, choice.pieces),
         choice.pieces,
         choice.runs,
         ended=True,

@@ -26,7 +26,7 @@ from derender.parsing import (
     parse,
     parse_tool_choice,
     read_earlier_calls,
-    start,
+    read_start,
 )
 from derender.parsing.engine.format import Ids
 from derender.protocol.client import ChatRequest
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from derender.decoding.pieces import Piece
     from derender.decoding.token_places import TokenRun
-    from derender.parsing import Event, Parsers, ParserState
+    from derender.parsing import Event, Parsers, ParserState, Start
 
 __all__ = [
     "PLAIN_TEXT",
@@ -111,16 +111,13 @@ class MessageParser(Struct, frozen=True):
         """Whether to leave out logprobs and token ids, which would give hidden reasoning away."""
         return self.parser is not None and not self.include_reasoning
 
-    def start(
-        self, prompt_token_ids: Sequence[int] | None, output: Sequence[Piece] | None = None
-    ) -> ParserState | None:
-        """Return the state before an output; None without a parser.
+    def start(self, prompt_token_ids: Sequence[int] | None) -> Start | None:
+        """Return the state before the outputs of a prompt; None without a parser.
 
         Args:
             prompt_token_ids: The prompt or a suffix of it, if known. Its end may open the reasoning.
-            output: The pieces of the output, if it is whole. They tell if the prompt doesn't.
         """
-        return None if self.parser is None else start(self.parser, prompt_token_ids, output)
+        return None if self.parser is None else read_start(self.parser, prompt_token_ids)
 
     def seed(self, request_id: str, prompt_token_ids: Sequence[int] | None) -> bytes:
         """Return what the ids of calls are made from; nothing if there may be none.

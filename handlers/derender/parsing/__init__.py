@@ -3,7 +3,7 @@
 from .engine.events import CallArguments, CallEnd, CallStart, Content, Event, Reasoning, ReasoningTokens
 from .engine.machine import finish, parse
 from .engine.parser import Parser
-from .engine.prompt import start
+from .engine.prompt import Start, read_start, start
 from .engine.state import ParserState
 from .engine.state_json import dump_state, load_state
 from .ids import EarlierCalls, call_id, make_seed, read_earlier_calls
@@ -27,6 +27,7 @@ __all__ = [
     "Parsers",
     "Reasoning",
     "ReasoningTokens",
+    "Start",
     "ToolChoice",
     "ToolChoiceError",
     "call_id",
@@ -39,5 +40,6 @@ __all__ = [
     "parse",
     "parse_tool_choice",
     "read_earlier_calls",
+    "read_start",
     "start",
 ]

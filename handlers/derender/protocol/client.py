@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, ConfigDict, Field, NonNegativeInt, StringConstraints, model_validator
 
-from .base import Json, WireModel
+from .base import Int64, Json, WireModel
 
 __all__ = ["ChatRequest", "ClientRequest", "CompletionRequest", "StopStrings"]
 
@@ -58,7 +58,7 @@ class ClientRequest(WireModel):
     stop: StopStrings = Field(
         default_factory=list, description="A stop string, or a list of them.", examples=[["\n\n", "END"]]
     )
-    stop_token_ids: list[int] = Field(default_factory=list, description="Ids that end the generation.")
+    stop_token_ids: list[Int64] = Field(default_factory=list, description="Ids that end the generation.")
     include_stop_str_in_output: bool = Field(
         default=False, description="Keep the stop string or stop token in the text."
     )
@@ -68,7 +68,7 @@ class ClientRequest(WireModel):
     min_tokens: NonNegativeInt = Field(
         default=0, description="A stop string counts only if it ends after this many tokens."
     )
-    logprob_token_ids: list[int] = Field(
+    logprob_token_ids: list[Int64] = Field(
         default_factory=list,
         description="Ids whose log probabilities were requested. If there are any, all candidates are kept.",
     )

@@ -132,7 +132,9 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             prompt_token_ids: The prompt or a suffix of it, if known.
             created: Unix time in seconds.
         """
-        beginning = ChoiceState(self.decoder.start(prompt_token_ids), self.messages.start(prompt_token_ids))
+        start = self.messages.start(prompt_token_ids)
+        parsing = None if start is None else start.state
+        beginning = ChoiceState(self.decoder.start(prompt_token_ids), parsing)
         seed = self.messages.seed(request_id, prompt_token_ids)
         return GenerationState(request_id, created, beginning, seed)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from derender.decoding.pieces import read_pieces
@@ -22,30 +23,50 @@ if TYPE_CHECKING:
 
     from .parser import Parser
 
-__all__ = ["start"]
+__all__ = ["Start", "read_start", "start"]
 
 _MAX_READ: Final = 4096
 """Ids of the prompt's end that are read. What opens the model's message is there."""
 
 
-def start(
-    parser: Parser, prompt_token_ids: Sequence[int] | None, output: Sequence[Piece] | None = None
-) -> ParserState:
-    """Return the state before an output.
+class Start(Struct, frozen=True):
+    """The state before the outputs of a prompt, which is read once for all of them."""
 
-    If the prompt is not known, a whole output may tell where it begins: what it ends, the prompt has begun,
-    unless thinking is switched off. Otherwise the prompt ends as the chat template writes it. If the layer does
-    not say how, the client's switch decides, then the family.
+    state: ParserState
+    told: bool
+    """Whether the prompt tells it. Otherwise a whole output may tell another."""
+
+    def before(self, parser: Parser, output: Sequence[Piece]) -> ParserState:
+        """Return the state before a whole output: what it ends, the prompt has begun, unless thinking is
+        switched off.
+
+        Args:
+            parser: How the output is parsed.
+            output: The pieces of the output.
+        """
+        if self.told or parser.thinking is False:
+            return self.state
+        return _before_end_of_thoughts(parser, output) or self.state
+
+
+def start(parser: Parser, prompt_token_ids: Sequence[int] | None) -> ParserState:
+    """Return the state before a streamed output (`read_start`)."""
+    return read_start(parser, prompt_token_ids).state
+
+
+def read_start(parser: Parser, prompt_token_ids: Sequence[int] | None) -> Start:
+    """Read what a prompt tells of its outputs.
+
+    If the prompt is not known, it ends as the chat template writes it. If the layer does not say how, the
+    client's switch decides, then the family.
 
     Args:
-        parser: How the output is parsed.
+        parser: How the outputs are parsed.
         prompt_token_ids: The prompt, or a suffix of it.
-        output: The pieces of the output, if it is whole.
     """
-    state = _after_prompt(parser, prompt_token_ids or ())
-    if state is None and output is not None and parser.thinking is not False:
-        state = _before_end_of_thoughts(parser, output)
-    return state or _after_prompt(parser, parser.prompt) or ParserState(parser.start)
+    if state := _after_prompt(parser, prompt_token_ids or ()):
+        return Start(state, told=True)
+    return Start(_after_prompt(parser, parser.prompt) or ParserState(parser.start), told=False)
 
 
 def _before_end_of_thoughts(parser: Parser, output: Sequence[Piece]) -> ParserState | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from derender.parsing import ParserState, load_parsers, start
+from derender.parsing import ParserState, load_parsers, read_start, start
 from derender.vocabulary import GenerationPrompt
 from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
@@ -308,7 +308,7 @@ def parse_whole(parsers: Parsers, output: str, prompt: Sequence[int] | None = No
     """Parse a whole output."""
     parser = request_parser(parsers, tools=TOOLS, whole_calls=True, **options)
     pieces = to_pieces(parser, output)
-    return fold(parse_chunks(parser, [pieces], state=start(parser, prompt, pieces)))
+    return fold(parse_chunks(parser, [pieces], state=read_start(parser, prompt).before(parser, pieces)))
 
 
 @pytest.mark.parametrize("tokens", [True, False], ids=["tokens", "text"])
