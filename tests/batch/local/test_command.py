@@ -45,14 +45,61 @@ def test_a_file_is_derendered(files: Files, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_outputs_of_an_earlier_job_are_replaced(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
-    for path in (files.results, files.errors, files.manifest):
-        path.write_text("before")
+    assert run(files) == 0
+    assert files.errors.exists()
     files.source.write_bytes(line())
+    capsys.readouterr()
     assert run(files) == 0
     assert json.loads(files.results.read_bytes())["custom_id"] == "a"
     assert json.loads(files.manifest.read_bytes())["errors"] is None
     assert not files.errors.exists()
     assert capsys.readouterr().out == "1 line: 1 answered\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("out.manifest.json", b"{}", "is no manifest of a batch: move it away"),
+        ("out.manifest.json", b"\xff", "is no manifest of a batch: move it away"),
+        ("out.manifest.json", b"[" * 100_000, "is no manifest of a batch: move it away"),
+        ("out.errors.jsonl", b"mine", "is of no earlier job: move it away"),
+    ],
+)
+def test_other_files_are_not_replaced(
+    files: Files, capsys: pytest.CaptureFixture[str], name: str, content: bytes, problem: str
+) -> None:
+    path = files.results.with_name(name)
+    path.write_bytes(content)
+    assert run(files) == 1
+    assert capsys.readouterr().err == f"derender: {path} {problem}\n"
+    assert path.read_bytes() == content
+    assert not files.work.exists()
+
+
+@pytest.mark.parametrize(("first", "second"), [("q", "q.jsonl"), ("q.jsonl", "q")])
+def test_results_do_not_share_their_errors(
+    files: Files, capsys: pytest.CaptureFixture[str], first: str, second: str
+) -> None:
+    folder = files.source.parent
+    assert main(["batch", str(files.source), str(folder / first)]) == 0
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    capsys.readouterr()
+    assert main(["batch", str(files.source), str(folder / second)]) == 1
+    manifest = folder / "q.manifest.json"
+    assert (
+        capsys.readouterr().err == f"derender: {manifest} is of other results: choose another name for these\n"
+    )
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("ending", [".errors.jsonl", ".manifest.json", ".partial", ".lock"])
+def test_results_have_no_name_that_is_kept(
+    files: Files, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    results = files.source.parent / f"other{ending}"
+    assert main(["batch", str(files.source), str(results)]) == 1
+    assert capsys.readouterr().err.startswith(f"derender: {results} has a name that is kept")
+    assert not results.exists()
 
 
 def test_an_empty_file_has_no_results(files: Files, capsys: pytest.CaptureFixture[str]) -> None:

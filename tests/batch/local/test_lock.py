@@ -6,6 +6,7 @@ import errno
 from typing import TYPE_CHECKING
 
 from derender.batch.local.lock import hold_lock
+from derender.batch.local.paths import locate_outputs
 
 from .files import Files, run
 
@@ -28,6 +29,11 @@ def test_a_file_that_is_no_lock_is_left_alone(files: Files, capsys: pytest.Captu
     assert run(files) == 1
     assert capsys.readouterr().err == f"derender: {lock} is no lock: move it away\n"
     assert lock.read_text() == "mine"
+
+
+def test_results_that_share_their_errors_share_a_lock(tmp_path: Path) -> None:
+    one, other = (locate_outputs(tmp_path / name) for name in ("q", "q.jsonl"))
+    assert (one.errors, one.lock) == (other.errors, other.lock)
 
 
 def test_a_lock_that_its_holder_removes_is_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

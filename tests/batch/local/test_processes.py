@@ -107,7 +107,7 @@ def test_a_killed_job_goes_on(files: Files, halfway: Halfway) -> None:
     halfway.process.kill()
     halfway.wait()  # for its workers, too
     assert not files.results.exists()
-    job = (files.work / "job.json").read_bytes()
+    kept = {name: (files.work / name).read_bytes() for name in (".derender-batch", "job.json")}
     assert len(list((files.work / "records").iterdir())) == 4
 
     halfway.go_on.set()
@@ -117,7 +117,8 @@ def test_a_killed_job_goes_on(files: Files, halfway: Halfway) -> None:
 
     # The same job in one go.
     files.work.mkdir()
-    (files.work / "job.json").write_bytes(job)
+    for name, content in kept.items():
+        (files.work / name).write_bytes(content)
     assert run(files) == 0
     assert files.outputs == outputs
     assert json.loads(outputs[2])["counts"]["total"] == count_lines(files)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from derender.batch.local.paths import locate_outputs
+from derender.batch.local.work_folder import write_outputs
+from derender.batch.steps.record import Record, measure
 from derender.vocabulary import dump
 from tests.batch.inputs import line
 from tests.support.vocabularies import manifest
@@ -17,15 +22,54 @@ from .files import Files, derender_first_piece, open_work_folder, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+    from derender.batch.job import Job
+    from derender.batch.local.paths import OutputPaths
+    from derender.batch.steps.manifest import Manifest
 
 
 def test_a_finished_piece_is_not_derendered_again(files: Files) -> None:
     files.source.write_bytes(line())
     piece = derender_first_piece(files)
+    (path,) = (files.work / "records").iterdir()
     piece.write_bytes(piece.read_bytes().replace(b"Hello", b"Salve"))
+    record = msgspec.json.decode(path.read_bytes(), type=Record)
+    changed = replace(record, results=measure(piece.read_bytes())).signed()
+    path.write_bytes(msgspec.json.encode(changed))
     assert run(files) == 0
     assert b"Salve" in files.results.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["results", "errors", "records"])
+def test_a_changed_byte_is_seen(files: Files, kind: str) -> None:
+    derender_first_piece(files)
+    whole = {
+        each: b"".join(map(Path.read_bytes, (files.work / each).iterdir())) for each in ("results", "errors")
+    }
+    (path,) = (files.work / kind).iterdir()
+    content = path.read_bytes()
+    place = next(place for place, byte in enumerate(content) if chr(byte).isdigit())
+    path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    assert run(files) == 0
+    results, errors, manifest = files.outputs
+    assert results.startswith(whole["results"])
+    assert errors.startswith(whole["errors"])
+    assert json.loads(manifest)["counts"] == {"total": 5, "completed": 2, "failed": 3}
+
+
+@pytest.mark.parametrize("kind", ["results", "errors"])
+def test_a_byte_that_changes_before_the_end_is_seen(
+    files: Files, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    def change(job: Job, paths: OutputPaths) -> Manifest:
+        (path,) = (files.work / kind).iterdir()
+        path.write_bytes(path.read_bytes().replace(b"batch_req", b"Batch_req", 1))
+        return write_outputs(job, paths)
+
+    monkeypatch.setattr("derender.batch.local.command.write_outputs", change)
+    assert run(files) == 1
+    assert "is missing or was changed: start over" in capsys.readouterr().err
+    assert not files.results.exists()
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}\n"])
@@ -160,14 +204,32 @@ def test_a_partly_removed_work_folder_starts_over(files: Files, options: tuple[s
 
 
 @pytest.mark.parametrize("options", [(), ("--restart",)])
+@pytest.mark.parametrize("name", ["thesis.txt", "results/1.txt", "results.jsonl", "job.json"])
 def test_a_folder_that_is_no_work_folder_is_left_alone(
-    files: Files, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+    files: Files, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], name: str
 ) -> None:
-    files.work.mkdir()
-    (files.work / "thesis.txt").write_text("all of it")
+    path = files.work / name
+    path.parent.mkdir(parents=True)
+    path.write_text("all of it")
     assert run(files, *options) == 1
     assert f"{files.work} is no work folder" in capsys.readouterr().err
-    assert (files.work / "thesis.txt").read_text() == "all of it"
+    assert path.read_text() == "all of it"
+
+
+@pytest.mark.parametrize("options", [(), ("--restart",)])
+def test_a_file_of_somebody_else_stays_in_a_work_folder(files: Files, options: tuple[str, ...]) -> None:
+    derender_first_piece(files)
+    path = files.work / "thesis.txt"
+    path.write_text("all of it")
+    assert run(files, *options) == 0
+    assert [*files.work.iterdir()] == [path]
+
+
+def test_an_empty_folder_becomes_the_work_folder(files: Files) -> None:
+    files.work.mkdir()
+    (files.work / ".unfinished-1-1-.derender-batch").touch()
+    assert run(files) == 0
+    assert not files.work.exists()
 
 
 def test_a_damaged_job_starts_over_if_asked(files: Files, capsys: pytest.CaptureFixture[str]) -> None:

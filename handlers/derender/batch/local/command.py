@@ -16,7 +16,7 @@ from derender.models.layer import load_models
 from derender.settings import Settings
 
 from .lock import hold_lock
-from .paths import check_paths, locate_outputs
+from .paths import check_outputs, check_paths, locate_outputs
 from .processes import derender_parts
 from .progress import show_progress
 from .work_folder import open_job, write_outputs
@@ -64,6 +64,7 @@ def run(options: argparse.Namespace) -> int:
         paths = locate_outputs(options.results)
         check_paths(options.source, paths)
         with hold_lock(paths.lock):
+            check_outputs(paths)
             manifest = _run_job(options, settings, paths)
     except KeyboardInterrupt:
         print(f"derender: stopped; run it again to go on (work so far is in {paths.work})", file=sys.stderr)

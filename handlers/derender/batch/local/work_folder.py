@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -17,7 +18,7 @@ from derender.batch.job import Job
 from derender.batch.steps.finish import join_lines, settle_pieces
 from derender.batch.steps.manifest import ListedLines, make_manifest
 from derender.batch.steps.plan import plan_job
-from derender.batch.stores.files import FileStore
+from derender.batch.stores.files import FileStore, remove_unfinished
 from derender.batch.stores.store import NotFound
 from derender.protocol.json_errors import JSON_ERRORS
 from derender.vocabulary import find_files, read_manifest
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["open_job", "write_outputs"]
 
+_MARKER: Final = ".derender-batch"
+"""File that says that the folder may be emptied. It comes first and goes last."""
 _JOB: Final = "job.json"
 _PIECES: Final = ("records", "results", "errors", "settled")
 _JOINED: Final = ("results.jsonl", "errors.jsonl", "manifest.json")
@@ -73,13 +76,13 @@ def open_job(source: Path, paths: OutputPaths, settings: Settings, *, restart: b
         StoreError: A file can't be read or written.
     """
     store, work = FileStore(), paths.work
-    is_complete = (work / _JOB).is_file()
-    if not is_complete and not {*store.list_names(f"{work}/")} <= {
-        f"{work}/{each}" for each in _PIECES + _JOINED
-    }:
-        raise BatchError(f"{work} is no work folder of a batch: move it away")
-    if work.is_dir() and (restart or not is_complete):
-        _remove(work)
+    marker = work / _MARKER
+    if not marker.is_file():
+        if work.exists() and (not work.is_dir() or [*store.list_names(f"{work}/")]):
+            raise BatchError(f"{work} is no work folder of a batch: move it away")
+        store.write(str(marker), b"derender batch made this folder and removes it.\n")
+    elif restart or not (work / _JOB).is_file():
+        _remove_pieces(work)
     fresh = WorkFolder(
         plan_job(store, str(source.resolve()), f"{work.resolve()}/", uuid4().hex, int(time.time())),
         __version__,
@@ -126,23 +129,32 @@ def write_outputs(job: Job, paths: OutputPaths) -> Manifest:
         ListedLines(paths.errors.name, refused.bytes, refused.lines) if refused.lines else None,
     )
     store.write(str(listed), msgspec.json.encode(manifest) + b"\n")
+    # The manifest first: it tells whose the errors are.
+    listed.replace(paths.manifest)
     if refused.lines:
         errors.replace(paths.errors)
     else:
         paths.errors.unlink(missing_ok=True)  # of an earlier job
-    listed.replace(paths.manifest)
     results.replace(paths.results)
     _remove(paths.work)
     return manifest
 
 
-def _remove(work: Path) -> None:
+def _remove_pieces(work: Path) -> None:
     # Records first: a record without its piece would count as a finished piece. The job last.
     for name in _PIECES:
         shutil.rmtree(work / name, ignore_errors=True)
     for name in (*_JOINED, _JOB):
         (work / name).unlink(missing_ok=True)
-    shutil.rmtree(work)
+
+
+def _remove(work: Path) -> None:
+    _remove_pieces(work)
+    remove_unfinished(work)
+    (work / _MARKER).unlink()
+    # What somebody else put there stays.
+    with suppress(OSError):
+        work.rmdir()
 
 
 def _digest(content: bytes) -> str:

@@ -21,7 +21,7 @@ from derender.telemetry.tally import NOTHING, Tally
 
 from .custom_ids import open_index
 from .manifest import ListedLines, make_manifest
-from .record import Extent, find_damage, read_record
+from .record import Extent, find_damage, measure, read_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -169,7 +169,7 @@ def _settle(store: Store, job: Job, record: Record, custom_ids: CustomIds) -> tu
 
 def _read(store: Store, lines: LinesObject) -> bytes:
     content = store.read(lines.name)
-    if lines.extent != Extent(len(content), content.count(b"\n")):
+    if lines.extent != measure(content):
         raise _damage(lines.name)
     return content
 
@@ -185,7 +185,7 @@ def _write_lines(store: Store, name: str, lines: dict[bytes, bytes]) -> LinesObj
     content = b"".join(lines[key] for key in sorted(lines))
     if lines:
         store.write(name, content)
-    return LinesObject(name, Extent(len(content), len(lines)))
+    return LinesObject(name, measure(content))
 
 
 def _list(lines: LinesObject) -> ListedLines:

@@ -13,7 +13,7 @@ from .store import Changed, Forbidden, NotFound, Stat, TooLarge, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["FileStore"]
+__all__ = ["FileStore", "remove_unfinished"]
 
 _UNFINISHED: Final = ".unfinished-"
 """Prefix of the names of files that are being written. Lists leave them out."""
@@ -77,6 +77,12 @@ class FileStore:
                 unfinished.unlink(missing_ok=True)
                 raise
         return size
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the files of a folder that processes which died were writing."""
+    for path in folder.glob(f"{_UNFINISHED}*"):
+        path.unlink(missing_ok=True)
 
 
 def _stat(stat: os.stat_result) -> Stat:
