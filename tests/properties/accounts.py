@@ -119,12 +119,14 @@ def _is_aligned(written: str, markup: Sequence[Span], events: Sequence[Event]) -
 
     places: set[int] = {0}
     called: set[int] = set()
-    moved = ""
+    moved: set[str] = set()
     for event in events:
         if isinstance(event, CallStart):
             before = min(places, default=size)
-            # Calls one after another move the white space before the first.
-            moved = moved or written[before : size - len(written[before:].lstrip(_SPACE))]
+            # The white space before a call, or between calls.
+            moved.add(written[before : size - len(written[before:].lstrip(_SPACE))])
+            if called:
+                moved |= {written[len(written[:begin].rstrip(_SPACE)) : begin] for begin, _ in markup}
             places = called = set(range(before + 1, size + 1))
         elif isinstance(event, Content | Reasoning):
             for character in event.text:
@@ -134,12 +136,9 @@ def _is_aligned(written: str, markup: Sequence[Span], events: Sequence[Event]) -
                 }
                 if character == "\n":
                     places |= landed | called
-                if moved.startswith(character):
-                    places |= called
-                    moved = moved[1:]
-                else:
-                    moved = ""
-                    called = set()
+                moved = {space[1:] for space in moved if space.startswith(character)}
+                called = called if moved else set()
+                places |= called
     return size in {*places, *jump(places)}
 
 

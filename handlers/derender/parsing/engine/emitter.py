@@ -120,7 +120,7 @@ class Emitter:
                 text = "".join(calls.raw) if calls.status is Status.BUFFERED else kept
                 calls.raw, calls.kept, calls.call, calls.reading = [], [], None, None
                 self._emit_as_text(calls, text, calls.tokens)
-            case Effect.SALVAGE if not self.state.emitted:
+            case Effect.SALVAGE if not self.state.called:
                 self._emit_as_text(calls, "".join(calls.raw), calls.tokens)
             case _:
                 pass
@@ -155,7 +155,7 @@ class Emitter:
             self._keep_space(calls)
         for call in calls.kept:
             self._begin_call(call.name, call.written_id, call.arguments)
-            self.events.append(CallEnd(self.state.emitted - 1))
+            self._end_call()
         if calls.call is not None:
             self._begin_call(calls.call.name, calls.call.written_id, "".join(calls.call.arguments))
             calls.call.arguments = []
@@ -173,6 +173,10 @@ class Emitter:
         self.events.append(CallStart(self.state.emitted, name, written_id))
         self.events.append(CallArguments(self.state.emitted, arguments))
         self.state.emitted += 1
+
+    def _end_call(self) -> None:
+        self.events.append(CallEnd(self.state.emitted - 1))
+        self.state.called = True
 
     def _stream_if_begun(self, calls: OpenCalls) -> None:
         """Stream the open call if its arguments have begun, and it is the first or long.
@@ -219,7 +223,7 @@ class Emitter:
         if (offered or self.parser.grammar.offered_only) and name not in self.parser.tools:
             self.step(calls, Step.REJECT)
             return False
-        if self.parser.one_call and self.state.emitted + len(calls.kept):
+        if self.parser.one_call and (self.state.called or calls.kept):
             self.step(calls, Step.SKIP)
         else:
             calls.call = OpenCall(name, written_id)
@@ -275,5 +279,5 @@ class Emitter:
             calls.kept.append(Call(call.name, call.written_id, "".join(call.arguments)))
         else:
             self.step(calls, Step.COMPLETE)
-            self.events.append(CallEnd(self.state.emitted - 1))
+            self._end_call()
         calls.call = None

@@ -50,7 +50,7 @@ class Effect(StrEnum):
     EMIT = "emit the calls"
     RESTORE = "give the text back"
     """The text that is not part of an emitted call, as the model wrote it."""
-    SALVAGE = "give the text back, if no call was emitted"
+    SALVAGE = "give the text back, if no call is complete"
 
 
 class Transition(NamedTuple):

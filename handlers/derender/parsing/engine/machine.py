@@ -231,7 +231,7 @@ class _Machine:
         held = self.grammar.scanners[self.state.region].search(text, at)
         begun = text[held.start :] if held else ""
         markers = [marker for marker in self.grammar.marker_texts if marker in begun]
-        if markers and (self.state.emitted or begun.strip(WHITESPACE) in markers):
+        if markers and (self.state.called or begun.strip(WHITESPACE) in markers):
             return rest.removesuffix(begun)
         return rest
 

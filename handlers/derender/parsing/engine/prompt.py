@@ -122,6 +122,7 @@ def _after_prompt(parser: Parser, prompt_token_ids: Sequence[int]) -> ParserStat
         reasoned=False,
         marked=False,
         emitted=0,
+        called=False,
     )
 
 

@@ -107,6 +107,8 @@ class ParserState(Struct, omit_defaults=True, forbid_unknown_fields=True):
     """The name of a call that will begin."""
     emitted: Count = 0
     """How many calls were emitted."""
+    called: bool = False
+    """Whether one of them is complete."""
     calls: OpenCalls | None = None
     """The open markup of calls."""
     lookbehind: Annotated[str, Meta(max_length=MAX_LOOKBEHIND)] = ""

@@ -95,6 +95,8 @@ def _check(parser: Parser, state: ParserState) -> None:
     region = regions[state.region]
     if not isinstance(calls and calls.reading, _READING[type(region)]):
         raise TypeError("the region and what is read in it differ")
+    if state.called and not state.emitted:
+        raise ValueError("no call was emitted")
     if calls is None:
         return
     read = _read_notation(region, calls)

@@ -123,3 +123,20 @@ def test_a_parameter_twice_is_noticed_among_the_first_when_calls_are_streamed() 
     again = output.replace("<arg_key>p3</arg_key><arg_value>2", "<arg_key>p49</arg_key><arg_value>2")
     ((_, arguments),) = parse_output(request_parser(marked_parsers("glm47"), tools=TOOLS), again).calls
     assert arguments.endswith('"p49": 1, "p49": 2}')
+
+
+@pytest.mark.parametrize(
+    ("after", "content", "calls"),
+    [
+        pytest.param("<tool_call>get_ti", "<tool_call>get_ti", [], id="a call begins"),
+        pytest.param(glm("get_time"), "", [TIME], id="a call"),
+    ],
+)
+def test_a_call_that_broke_takes_no_other_with_it(
+    after: str, content: str, calls: list[tuple[str, str]]
+) -> None:
+    broken = glm("get_weather", where=f'{{"a": "{LONG}" oops')
+    parser = request_parser(marked_parsers("glm47"), tools=TOOLS, parallel_tool_calls=False)
+    message = parse_output(parser, broken + after, cut=True)
+    assert message.content == broken.partition(f'{LONG}" ')[2] + content
+    assert message.calls[1:] == calls
