@@ -80,7 +80,7 @@ def test_errors_of_s3_become_errors_of_stores(
         assert type(raised.value) is error
 
 
-@pytest.mark.parametrize("name", ["s3://no bucket/a", "s3://abc--x-s3/a", "s3://xn--abc/a"])
+@pytest.mark.parametrize("name", ["s3://no bucket/a", "s3://abc--x-s3/a", "s3://xn--abc/a", "s3://sthree-a/a"])
 def test_an_impossible_bucket_is_refused(bucket: Bucket, name: str) -> None:
     with pytest.raises(Refused):
         bucket.store.read(name)

@@ -74,6 +74,8 @@ _REFUSED: Final = (
     UnsupportedS3ConfigurationError,
 )
 """Errors of names that boto3 does not send to S3."""
+_RESERVED: Final = re.compile(r"s3://(?:xn--|sthree-|amzn-s3-demo-)")
+"""Prefixes of buckets that S3 reserves. Which of them boto3 sends depends on Python's version."""
 _HARMLESS: Final = re.compile(r"s3://[a-z0-9.-]{3,63}/[A-Za-z0-9._/=+:@-]{0,256}")
 """Names that messages may quote. Other names may hold anything that a line held."""
 _MEANINGS: Final[dict[type[StoreError], str]] = {
@@ -206,6 +208,8 @@ def _bucket_and_key(name: str) -> dict[str, Any]:
 
 @contextmanager
 def _store_errors(name: str) -> Iterator[None]:
+    if _RESERVED.match(name):
+        raise Refused(f"{_quotable(name)} {_MEANINGS[Refused]}")
     try:
         yield
     except (ClientError, BotoCoreError, UnicodeError) as error:
