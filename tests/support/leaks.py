@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import re
 import sysconfig
 from collections import defaultdict
@@ -18,7 +19,7 @@ from derender import errors
 from .paths import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
     from pathlib import Path
 
 __all__ = ["CANARY", "MESSAGE", "SECRETS", "Provoked", "every_function", "leaks", "provoke"]
@@ -94,7 +95,7 @@ every_function = pytest.mark.parametrize(
 """Runs a test of faults with a fault in each module, and in the long run with one in each function."""
 
 _RAISED: Final = "what is raised"
-"""The constant in the code of `_fault` that the error replaces."""
+"""The constant in the code of a fault that the error replaces."""
 
 
 class Faulty:
@@ -110,8 +111,9 @@ class Faulty:
         """Make the functions raise an error. The error and its cause both have `MESSAGE`."""
         error = ChimeraError(MESSAGE)
         error.__cause__ = OSError(2, MESSAGE, MESSAGE)
-        constants = (error if each == _RAISED else each for each in _fault.__code__.co_consts)
-        code = _fault.__code__.replace(co_consts=(*constants,), co_freevars=self._code.co_freevars)
+        fault = _FAULTS[self._code.co_flags & _KINDS]
+        constants = (error if each == _RAISED else each for each in fault.co_consts)
+        code = fault.replace(co_consts=(*constants,), co_freevars=self._code.co_freevars)
         for function in self._functions:
             function.__code__ = code
         try:
@@ -124,6 +126,33 @@ class Faulty:
 def _fault(*_: object, **__: object) -> None:
     error: Any = "what is raised"
     raise error
+
+
+def _fault_of_generator(*_: object, **__: object) -> Iterator[None]:
+    error: Any = "what is raised"
+    if error:
+        raise error
+    yield
+
+
+async def _fault_of_coroutine(*_: object, **__: object) -> None:
+    error: Any = "what is raised"
+    raise error
+
+
+async def _fault_of_async_generator(*_: object, **__: object) -> AsyncIterator[None]:
+    error: Any = "what is raised"
+    if error:
+        raise error
+    yield
+
+
+_KINDS: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_FAULTS: Final = {
+    fault.__code__.co_flags & _KINDS: fault.__code__
+    for fault in (_fault, _fault_of_generator, _fault_of_coroutine, _fault_of_async_generator)
+}
+"""Kind of function → code that raises. A function's code may only be replaced by code of its kind."""
 
 
 class Provoked(NamedTuple):
