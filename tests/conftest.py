@@ -12,6 +12,8 @@ import pytest
 from derender.http.app import create_app
 from derender.models.layer import load_models
 from derender.settings import Settings
+from derender.telemetry.log_lines import INVOCATION
+from derender.telemetry.request_ids import REQUEST_ID
 from tests.support.api_client import Client
 from tests.support.compiled import compiled_layer, tokenizer_folder
 from tests.support.environment import isolate
@@ -28,6 +30,13 @@ def pytest_configure() -> None:
     # A busy machine is no failure.
     hypothesis.settings.register_profile("tests", deadline=None)
     hypothesis.settings.load_profile("tests")
+
+
+@pytest.fixture(autouse=True)
+def _no_invocation() -> None:
+    """End the invocation of another test."""
+    REQUEST_ID.set(None)
+    INVOCATION.set({})
 
 
 @pytest.fixture(scope="session")

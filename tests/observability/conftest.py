@@ -18,8 +18,6 @@ import pytest
 from derender.http.app import create_app
 from derender.models.layer import load_models
 from derender.settings import Settings
-from derender.telemetry.log_lines import INVOCATION
-from derender.telemetry.request_ids import REQUEST_ID
 from tests.support.api_client import Client
 from tests.support.functions import same_logging
 from tests.support.paths import HANDLERS
@@ -43,13 +41,6 @@ def _logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(logging.getLogger(name), "propagate", True)
     with same_logging():
         yield
-
-
-@pytest.fixture(autouse=True)
-def _no_invocation() -> None:
-    """End the invocation of another test."""
-    REQUEST_ID.set(None)
-    INVOCATION.set({})
 
 
 @dataclass
