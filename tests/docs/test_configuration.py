@@ -85,6 +85,7 @@ def test_templates_set_what_is_listed_from_the_parameters_that_are_listed() -> N
         ("responses, choices", f"{reading._MAX_MODELS:,}"),
         ("stop strings", f"{limits.MAX_STOP_STRINGS}"),
         ("length of a stop string", f"{limits.MAX_STOP_STRING} characters"),
+        ("all stop strings", f"{limits.MAX_STOP_CHARACTERS:,} characters"),
         ("length of a request id", f"{generate.MAX_REQUEST_ID} characters"),
         ("chunks per request", f"{limits.MAX_CHUNKS:,}"),
         ("choices that share", f"{limits.MAX_STREAMED_CHOICES:,}"),

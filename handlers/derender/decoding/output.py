@@ -10,6 +10,7 @@ may become a stop string.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta, Struct
@@ -18,15 +19,17 @@ from msgspec.structs import replace
 from derender.vocabulary import TokenId, Vocabulary
 
 from .detokenizer import detokenize, pending_text, start
-from .pieces import Piece, cut_pieces, piece_text, read_pieces, split_pieces
+from .pieces import Piece, cut_pieces, join_texts, piece_text, read_pieces, split_pieces
 from .state import DetokenizerState
-from .stop import StopRule, cut_stop_string, partial_stop_string
+from .stop import StopRule
+from .stop_strings import Found
 from .token_places import TokenRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .stop import StopReason
+    from .stop_strings import StopStrings
 
 __all__ = ["Decoded", "OutputDecoder", "OutputState"]
 
@@ -176,7 +179,7 @@ class OutputDecoder(Struct, frozen=True):
         state: OutputState,
         token_ids: Sequence[int],
         visible: Sequence[int],
-        strings: Sequence[str],
+        strings: Sequence[StopStrings],
         runs: list[TokenRun],
         *,
         final: bool,
@@ -198,7 +201,7 @@ class OutputDecoder(Struct, frozen=True):
         self,
         state: OutputState,
         token_ids: Sequence[int],
-        strings: Sequence[str],
+        strings: Sequence[StopStrings],
         runs: list[TokenRun],
         *,
         whole: bool,
@@ -230,7 +233,7 @@ class OutputDecoder(Struct, frozen=True):
         self,
         state: OutputState,
         token_ids: Sequence[int],
-        strings: Sequence[str],
+        strings: Sequence[StopStrings],
         runs: list[TokenRun],
         *,
         hold: bool,
@@ -250,18 +253,20 @@ class OutputDecoder(Struct, frozen=True):
         pieces, detokenizer = self._read(detokenizer, token_ids[len(early) :], runs)
         held += pieces
         text = piece_text(self.vocabulary, held)
-        kept, found = cut_stop_string(text, exempt, strings, include=self.stop.include)
-        end = None
+        seen = [each.look(text, exempt) for each in strings]
+        found = min((each for each in seen if isinstance(each, Found)), key=attrgetter("end"), default=None)
         if found is not None:
-            shown, held = cut_pieces(self.vocabulary, held, len(kept)), []
-            end = len(kept) if self.stop.include else len(kept) + len(found)
+            kept = found.end if self.stop.include else found.end - len(found.string)
+            shown, held = cut_pieces(self.vocabulary, held, kept), []
         elif hold:
-            shown, held = split_pieces(self.vocabulary, held, len(text) - partial_stop_string(text, strings))
+            begun = max(each for each in seen if not isinstance(each, Found))
+            shown, held = split_pieces(self.vocabulary, held, len(text) - begun)
             exempt = max(exempt - len(piece_text(self.vocabulary, shown)), 0)
         else:
             shown, held = held, []
         tokens = state.tokens + len(early)
-        return shown, end, OutputState(detokenizer, state.held_token, tuple(held), exempt, tokens, found)
+        end, string = found or (None, None)
+        return shown, end, OutputState(detokenizer, state.held_token, join_texts(held), exempt, tokens, string)
 
     def _read(
         self, state: DetokenizerState, token_ids: Sequence[int], runs: list[TokenRun] | None = None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .state import DetokenizerState
 
-__all__ = ["Piece", "cut_pieces", "piece_text", "read_pieces", "split_pieces"]
+__all__ = ["Piece", "cut_pieces", "join_texts", "piece_text", "read_pieces", "split_pieces"]
 
 Piece = str | int
 """Text, or the id of a marker token."""
@@ -79,6 +79,18 @@ def _run(
 def piece_text(vocabulary: Vocabulary, pieces: Sequence[Piece]) -> str:
     """Join pieces into one text, with the markers as the model writes them."""
     return "".join([piece if isinstance(piece, str) else vocabulary.pieces[piece].decode() for piece in pieces])
+
+
+def join_texts(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    """Join neighbouring texts, so that pieces do not depend on how they came."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        last = joined[-1] if joined else None
+        if isinstance(piece, str) and isinstance(last, str):
+            joined[-1] = last + piece
+        elif piece != "":
+            joined.append(piece)
+    return tuple(joined)
 
 
 def cut_pieces(vocabulary: Vocabulary, pieces: Sequence[Piece], length: int) -> list[Piece]:

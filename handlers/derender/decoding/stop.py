@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
-__all__ = ["StopReason", "StopRule", "cut_stop_string", "partial_stop_string"]
+from .stop_strings import StopStrings
+
+__all__ = ["StopReason", "StopRule"]
 
 StopReason = int | str | None
 
 
-class StopRule(Struct, frozen=True):
+class StopRule(Struct, frozen=True, dict=True):
     """What ends an output.
 
     Attributes:
@@ -57,52 +60,26 @@ class StopRule(Struct, frozen=True):
         reason = None if stop_reason == self.eos_token_id else stop_reason
         return (token_ids[:-1] if stopped and not self.include else token_ids), reason
 
-    def strings_to_find(self, finish_reason: str | None, stop_reason: StopReason) -> Sequence[str]:
-        """Return the stop strings to look for in an output.
+    def strings_to_find(self, finish_reason: str | None, stop_reason: StopReason) -> Sequence[StopStrings]:
+        """Return the stop strings to look for in an output. If several end together, the first counts.
 
         Args:
             finish_reason: Why the generation ended; None if it goes on.
             stop_reason: What the generate server reports.
         """
-        named = stop_reason if isinstance(stop_reason, str) else ""
-        if not self.reported:
-            if not named:
-                return self.strings
-            if finish_reason not in (None, "stop"):
-                # The generate server names a string that did not stop it.
-                return () if named in self.strings else self.strings
-            return self.strings if named in self.strings else [*self.strings, named]
-        if finish_reason != "stop" or isinstance(stop_reason, int):
-            return ()
-        return [named] if named else self.strings
+        named = StopStrings([stop_reason]) if isinstance(stop_reason, str) and stop_reason else None
+        if self.reported:
+            if finish_reason != "stop" or isinstance(stop_reason, int):
+                return ()
+            return self._listed if named is None else (named,)
+        if named is None:
+            return self._listed
+        is_listed = stop_reason in self.strings
+        if finish_reason not in (None, "stop"):
+            # The generate server names a string that did not stop it.
+            return () if is_listed else self._listed
+        return self._listed if is_listed else (*self._listed, named)
 
-
-def cut_stop_string(text: str, exempt: int, strings: Sequence[str], *, include: bool) -> tuple[str, str | None]:
-    """Cut a text at the stop string that is complete first. If several end together, the first listed counts.
-
-    Args:
-        text: The text.
-        exempt: Length of the beginning within which no stop string may end (`min_tokens`).
-        strings: The stop strings.
-        include: Whether to keep the stop string.
-
-    Returns:
-        The text, and the stop string that was found.
-    """
-    first_end, found = len(text) + 1, None
-    for string in strings:
-        start = text.find(string, max(0, exempt + 1 - len(string)))
-        if start >= 0 and start + len(string) < first_end:
-            first_end, found = start + len(string), string
-    if found is None:
-        return text, None
-    return text[: first_end if include else first_end - len(found)], found
-
-
-def partial_stop_string(text: str, strings: Sequence[str]) -> int:
-    """Return the length of the longest end of a text that may become a stop string."""
-    longest = max(map(len, strings), default=1) - 1
-    for length in range(min(longest, len(text)), 0, -1):
-        if any(string.startswith(text[-length:]) for string in strings):
-            return length
-    return 0
+    @cached_property
+    def _listed(self) -> Sequence[StopStrings]:
+        return (StopStrings(self.strings),) if self.strings else ()

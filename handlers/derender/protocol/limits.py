@@ -32,9 +32,11 @@ __all__ = [
 ]
 
 MAX_STOP_STRINGS: Final = 64
-"""Maximum number of stop strings. Each is searched for in the whole text."""
+"""Maximum number of stop strings."""
 MAX_STOP_STRING: Final = 256
 """Maximum length of a stop string in a stream, which may have to hold as much text."""
+MAX_STOP_CHARACTERS: Final = MAX_STOP_STRINGS * MAX_STOP_STRING
+"""Maximum length of all stop strings. What finds them has a node for each character."""
 MAX_CHUNKS: Final = 16_384
 """Maximum number of generate chunks in a request. Each makes a chunk of at least half a kilobyte."""
 MAX_STREAMED_CHOICES: Final = 1024
@@ -232,7 +234,7 @@ def check_repeated_prompt(
 
 
 def check_client_request(path: str, client: ClientRequest) -> None:
-    """Refuse too many stop strings.
+    """Refuse too many or too long stop strings.
 
     Raises:
         BadRequest: The message names the limit.
@@ -242,6 +244,7 @@ def check_client_request(path: str, client: ClientRequest) -> None:
             f"{path}.stop count ({len(client.stop)}) exceeds the maximum ({MAX_STOP_STRINGS})",
             param=f"{path}.stop",
         )
+    _check_stop_characters(f"{path}.stop", sum(map(len, client.stop)))
 
 
 def check_stop_strings(path: str, client: ClientRequest) -> None:
@@ -267,7 +270,17 @@ def out_of_vocabulary(path: str, token_id: int, size: int) -> BadRequest:
     )
 
 
+def _check_stop_characters(path: str, length: int) -> None:
+    if length > MAX_STOP_CHARACTERS:
+        raise BadRequest(
+            f"{path}: stop strings may have at most {MAX_STOP_CHARACTERS} characters in all, got {length}",
+            param=path,
+        )
+
+
 def _check_choice(path: str, choice: GenerateChoice, limits: Limits) -> None:
+    if isinstance(choice.stop_reason, str):
+        _check_stop_characters(f"{path}.stop_reason", len(choice.stop_reason))
     if choice.token_ids:
         check_length(f"{path}.token_ids", len(choice.token_ids), limits)
         _check_ids(f"{path}.token_ids", choice.token_ids, limits)

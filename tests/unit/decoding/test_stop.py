@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from derender.answers.choices import stop_rule
-from derender.decoding.stop import StopRule, cut_stop_string
+from derender.decoding.stop import StopRule
 from derender.protocol.client import CompletionRequest
 from tests.support.vocabularies import B, manifest
+
+if TYPE_CHECKING:
+    from derender.decoding.stop import StopReason
 
 EOS, OTHER, PAD, HELLO = int(B.EOS), int(B.OTHER_EOS), int(B.PAD), int(B.HELLO)
 ABOUT: Final = manifest(eos_token_id=EOS, stop_token_ids=(EOS, OTHER), special_token_ids=(EOS, OTHER, PAD))
@@ -104,6 +105,10 @@ def test_a_model_without_eos_has_no_stop_token() -> None:
     assert rule.drop_stop_token([EOS], "stop", None) == ([EOS], None)
 
 
+def to_find(rule: StopRule, finish: str | None, reason: StopReason) -> tuple[str, ...]:
+    return tuple(string for each in rule.strings_to_find(finish, reason) for string in each.strings)
+
+
 @pytest.mark.parametrize(
     ("finish", "reason", "expected"),
     [
@@ -119,7 +124,7 @@ def test_a_model_without_eos_has_no_stop_token() -> None:
 def test_stop_strings_are_searched_for_if_one_may_have_ended_the_output(
     finish: str | None, reason: int | str | None, expected: tuple[str, ...]
 ) -> None:
-    assert tuple(StopRule(("a", "b")).strings_to_find(finish, reason)) == expected
+    assert to_find(StopRule(("a", "b")), finish, reason) == expected
 
 
 @pytest.mark.parametrize(
@@ -137,53 +142,6 @@ def test_all_stop_strings_are_searched_for_unless_the_generate_server_says_that_
 ) -> None:
     rule = StopRule(("a", "b"), reported=False)
     for finish in ("stop", None):
-        assert tuple(rule.strings_to_find(finish, reason)) == expected
+        assert to_find(rule, finish, reason) == expected
     for finish in ("length", "abort", "repetition"):
-        assert tuple(rule.strings_to_find(finish, reason)) == not_stopped
-
-
-@pytest.mark.parametrize(
-    ("text", "exempt", "strings", "excluded", "included", "found"),
-    [
-        pytest.param("one END two", 0, ["END"], "one ", "one END", "END", id="cut"),
-        pytest.param("one two", 0, ["END"], "one two", "one two", None, id="absent"),
-        pytest.param("one", 0, [], "one", "one", None, id="none given"),
-        pytest.param("", 0, ["END"], "", "", None, id="no text"),
-        pytest.param("END", 0, ["END"], "", "END", "END", id="nothing else"),
-        pytest.param("END END", 0, ["END"], "", "END", "END", id="the first of two"),
-        pytest.param("a b c", 0, ["c", "b"], "a ", "a b", "b", id="the first complete, not the first listed"),
-        pytest.param("abcd", 0, ["abcd", "bc"], "a", "abc", "bc", id="complete first, though it starts later"),
-        pytest.param("abcd", 0, ["bcd", "abcd"], "a", "abcd", "bcd", id="together: the first listed"),
-        pytest.param("abcd", 0, ["abcd", "bcd"], "", "abcd", "abcd", id="together: the first listed, longer"),
-        pytest.param("aaa", 0, ["aa"], "", "aa", "aa", id="overlapping itself"),
-        pytest.param("xx END END", 6, ["END"], "xx END ", "xx END END", "END", id="too early, then again"),
-        pytest.param("xx END", 6, ["END"], "xx END", "xx END", None, id="ends with the exempt text"),
-        pytest.param("xx END", 5, ["END"], "xx ", "xx END", "END", id="ends past the exempt text"),
-        pytest.param("END", 1, ["END"], "", "END", "END", id="begins in the exempt text"),
-        pytest.param("END", 9, ["END"], "END", "END", None, id="all exempt"),
-        pytest.param("東京END", 2, ["END"], "東京", "東京END", "END", id="characters, not bytes"),
-    ],
-)
-def test_text_is_cut_at_the_stop_string_that_is_complete_first(
-    text: str, exempt: int, strings: list[str], excluded: str, included: str, found: str | None
-) -> None:
-    assert cut_stop_string(text, exempt, strings, include=False) == (excluded, found)
-    assert cut_stop_string(text, exempt, strings, include=True) == (included, found)
-
-
-@given(
-    text=st.text("ab", max_size=12),
-    exempt=st.integers(0, 14),
-    strings=st.lists(st.text("ab", min_size=1, max_size=4), max_size=4),
-    include=st.booleans(),
-)
-def test_stop_strings_are_found_as_if_the_text_came_by_character(
-    text: str, exempt: int, strings: list[str], include: bool
-) -> None:
-    expected: tuple[str, str | None] = (text, None)
-    for end in range(exempt + 1, len(text) + 1):
-        ended = [string for string in strings if text[:end].endswith(string)]
-        if ended:
-            expected = (text[:end] if include else text[: end - len(ended[0])], ended[0])
-            break
-    assert cut_stop_string(text, exempt, strings, include=include) == expected
+        assert to_find(rule, finish, reason) == not_stopped

@@ -191,6 +191,18 @@ def test_the_number_of_stop_strings_has_a_maximum(client: Client, path: str) -> 
     assert error["param"] == f"{ASKED[path]}.stop"
 
 
+@both
+def test_the_length_of_stop_strings_has_a_maximum(client: Client, path: str) -> None:
+    most = limits_module.MAX_STOP_CHARACTERS
+    strings = ["a" * (most - 1), "b"]
+    assert client.post(path, {**FULL[path], ASKED[path]: {"stop": strings}}).status == 200
+    error = bad_request(client, path, {**FULL[path], ASKED[path]: {"stop": [*strings, "c"]}})
+    assert (error["param"], str(most) in error["message"]) == (f"{ASKED[path]}.stop", True)
+    assert client.post(path, within(path, (*CHOICE, "stop_reason"), "a" * most)).status == 200
+    error = bad_request(client, path, within(path, (*CHOICE, "stop_reason"), "a" * (most + 1)))
+    assert "stop_reason" in error["param"]
+
+
 @pytest.mark.parametrize(
     ("content", "place"),
     [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from derender.decoding import stop
+from derender.decoding.stop_strings import StopStrings
 from tests.support.generate_protocol import chunks_of, generate_request, response_of, usage
 from tests.support.qwen3 import END, PROMPT, qwen3
 from tests.support.relay_client import CHAT, COMPLETIONS, RELAY, events_of, finishes, text_of
@@ -401,14 +401,14 @@ def test_the_work_grows_with_the_output_only(
 ) -> None:
     """Each token's text is searched once, together with what may be the beginning of a stop string."""
     relay = make_relay(tool_call_parser="none", reasoning_parser="none")
-    searched, search = 0, stop.cut_stop_string
+    searched, search = 0, StopStrings.look
 
-    def count(text: str, *arguments: Any, **options: Any) -> Any:
+    def count(strings: StopStrings, text: str, exempt: int) -> Any:
         nonlocal searched
         searched += len(text)
-        return search(text, *arguments, **options)
+        return search(strings, text, exempt)
 
-    monkeypatch.setattr("derender.decoding.output.cut_stop_string", count)
+    monkeypatch.setattr(StopStrings, "look", count)
     counts = []
     for tokens in (200, 400):
         upstream.replies(stream(chunks_of(qwen3().encode("la " * tokens), finish_reason="length")))
