@@ -39,11 +39,13 @@ def copy_compiled(models: Path, out: Path) -> None:
     """
     try:
         content = tomllib.loads(models.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CopyError(f"{models}: can't be read: {error}") from error
     tables = content.pop("model", None)
     if content:
-        raise _needs_compiler(str(models), f"{next(iter(content))!r}: unknown; a list holds [[model]] tables")
+        raise _needs_compiler(
+            str(models), f"{_shorten(next(iter(content)))}: unknown; a list holds [[model]] tables"
+        )
     if not isinstance(tables, list) or not tables:
         raise CopyError(f"{models}: lists no [[model]]")
     sources: dict[str, Path] = {}

@@ -63,6 +63,7 @@ def test_any_toml_is_read(folder: Path) -> None:
             "model 2: name: Qwen3.vocab is listed twice",
         ),
         ("[[model]", "can't be read: "),
+        (f"a = {'[' * 5_000}{']' * 5_000}", "can't be read: "),
     ],
 )
 def test_anything_more_than_a_copy_is_refused(folder: Path, text: str, problem: str) -> None:

@@ -70,11 +70,10 @@ def _find(folder: Path) -> dict[str, tuple[Path, Manifest]]:
 
 def _load(path: Path, model: ModelSettings, settings: Settings) -> ServedModel:
     try:
-        vocabulary = load(path)
+        vocabulary = load(path, check_order=False)
+        parsers = load_parsers(vocabulary, model.tool_call_parser, model.reasoning_parser)
     except VocabularyError as error:
         raise SettingsError(f"DERENDER_LAYER: {error}") from error
-    try:
-        parsers = load_parsers(vocabulary, model.tool_call_parser, model.reasoning_parser)
     except ParserError as error:
         raise SettingsError(f"DERENDER_TOOL_CALL_PARSER, DERENDER_REASONING_PARSER: {error}") from error
     if parsers is not None:

@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 
     from .manifest import Manifest
 
-__all__ = ["Vocabulary"]
+__all__ = ["Vocabulary", "VocabularyError"]
 
 _MAX_CACHED: Final = 65_536
 """Ids whose bytes are cached: every id of an ordinary workload, in a few megabytes."""
+
+
+class VocabularyError(ValueError):
+    """A vocabulary file that can't be used. The message names the file and the reason."""
 
 
 class Vocabulary:
@@ -38,7 +42,7 @@ class Vocabulary:
         self.manifest = manifest
         self.special = frozenset(manifest.special_token_ids)
         self.byte_tokens = frozenset(manifest.byte_token_ids)
-        self.pieces: dict[int, bytes] = Cache(lambda n: bytes(blob[offsets[n] : offsets[n + 1]]), _MAX_CACHED)
+        self.pieces: dict[int, bytes] = Cache(lambda n: _read_piece(n, offsets, blob), _MAX_CACHED)
         self.visible_pieces: dict[int, bytes] = Cache(
             lambda n: b"" if n in self.special else self.pieces[n], _MAX_CACHED
         )
@@ -67,3 +71,10 @@ class Vocabulary:
             if text:
                 texts[text] = min(token_id, texts.get(text, token_id))
         return texts
+
+
+def _read_piece(token_id: int, offsets: Sequence[int], blob: memoryview) -> bytes:
+    begin, end = offsets[token_id], offsets[token_id + 1]
+    if not begin <= end <= offsets[-1]:
+        raise VocabularyError(f"damaged: the offsets of id {token_id} are not in order; build the layer again")
+    return bytes(blob[begin:end])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LayerError", "explain_missing_package", "first_line"]
+__all__ = ["LayerError", "explain_missing_package", "first_line", "shorten"]
+
+
+MAX_SHOWN: Final = 200
+"""Characters of a name that a message shows."""
 
 
 class LayerError(ValueError):
@@ -36,3 +40,9 @@ def explain_missing_package(subject: object, extra: str = "build") -> Iterator[N
 def first_line(error: Exception) -> str:
     """Return the first line of a library's message, or the error's type if there is none."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def shorten(name: str) -> str:
+    """Return a name that somebody else chose, as a message shows it: in one line, and not too long."""
+    shown = name if name.isprintable() else repr(name)
+    return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}…"

@@ -52,8 +52,9 @@ def test_a_changed_byte_is_seen(files: Files, kind: str) -> None:
     path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
     assert run(files) == 0
     results, errors, manifest = files.outputs
-    assert results.startswith(whole["results"])
-    assert errors.startswith(whole["errors"])
+    # Later, an answer is refused as a duplicate.
+    assert whole["results"].startswith(results[: results.index(b"\n")])
+    assert set(errors.splitlines()) > set(whole["errors"].splitlines())
     assert json.loads(manifest)["counts"] == {"total": 5, "completed": 2, "failed": 3}
 
 

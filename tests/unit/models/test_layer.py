@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -89,9 +89,9 @@ def test_a_model_is_mapped_once_and_only_the_default_at_start(
     write(tmp_path, *names)
     mapped: list[Path] = []
 
-    def load_and_note(path: Path) -> Vocabulary:
+    def load_and_note(path: Path, **options: Any) -> Vocabulary:
         mapped.append(path)
-        return load(path)
+        return load(path, **options)
 
     monkeypatch.setattr(layer_module, "load", load_and_note)
     models = models_of(tmp_path, model=default)

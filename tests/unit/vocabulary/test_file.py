@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import struct
+import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -258,3 +260,17 @@ def test_a_tokenizer_that_the_library_refuses_is_refused(path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(VocabularyError, match=r"tiny\.vocab"):
         load(path)
+
+
+@pytest.mark.parametrize("offsets", [[0, 7, 5, 10], [0, 9, 5, 10], [0, 2**32 - 1, 5, 10], [0, 5, 11, 10]])
+def test_offsets_out_of_order_are_refused(path: Path, offsets: list[int]) -> None:
+    content = bytearray(dump(manifest(), PIECES))
+    start = content.index(struct.pack("<4I", 0, 5, 5, 10))
+    content[start : start + 16] = struct.pack("<4I", *offsets)
+    content[12:16] = struct.pack("<I", zlib.crc32(content[16:]))
+    path.write_bytes(content)
+    with pytest.raises(VocabularyError, match=r"the offsets are not in order"):
+        load(path)
+    vocabulary = load(path, check_order=False)
+    with pytest.raises(VocabularyError, match=r"the offsets of id \d are not in order"):
+        [vocabulary.pieces[token_id] for token_id in range(3)]

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from derender.parsing import REASONING_PARSERS, TOOL_CALL_PARSERS
 from derender.vocabulary import MAX_LENGTH
-from layer_compiler.errors import LayerError
+from layer_compiler.errors import LayerError, first_line, shorten
 from layer_compiler.inference import AUTO, NO_PARSER
 from layer_compiler.model_files.reading import first_problem
 from layer_compiler.sources.hub import COMMIT
@@ -56,7 +56,9 @@ def _check_alias(alias: str) -> str:
 def _check_parser(known: Collection[str]) -> Callable[[str], str]:
     def check(parser: str) -> str:
         if parser not in (AUTO, NO_PARSER, *known):
-            raise ValueError(f"{parser!r} does not exist; use {AUTO}, {NO_PARSER}, {', '.join(sorted(known))}")
+            raise ValueError(
+                f"{shorten(parser)!r} does not exist; use {AUTO}, {NO_PARSER}, {', '.join(sorted(known))}"
+            )
         return parser
 
     return check
@@ -125,10 +127,12 @@ def read_models(path: Path) -> tuple[Model, ...]:
     except OSError as error:
         raise LayerError(f"{path}: can't be read: {error.strerror}") from error
     except ValueError as error:
-        raise LayerError(f"{path}: not TOML: {error}") from error
+        raise LayerError(f"{path}: not TOML: {first_line(error)}") from error
+    except RecursionError as error:
+        raise LayerError(f"{path}: not TOML: nested too deeply") from error
     tables = content.pop("model", None)
     if content:
-        raise LayerError(f"{path}: {next(iter(content))}: unknown; a list holds [[model]] tables")
+        raise LayerError(f"{path}: {shorten(next(iter(content)))}: unknown; a list holds [[model]] tables")
     if not isinstance(tables, list) or not tables:
         raise LayerError(f"{path}: lists no [[model]]")
     models = tuple(_read_model(path, number, table) for number, table in enumerate(tables, 1))

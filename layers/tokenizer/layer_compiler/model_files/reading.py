@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from layer_compiler.errors import LayerError
+from layer_compiler.errors import LayerError, shorten
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,4 +98,4 @@ def first_problem(error: ValidationError) -> tuple[str, str]:
     """Return the first field that pydantic refuses, and why."""
     problem = error.errors(include_url=False, include_input=False)[0]
     message = str(problem["ctx"]["error"]) if problem["type"] == "value_error" else problem["msg"]
-    return ".".join(map(str, problem["loc"])), message
+    return shorten(".".join(map(str, problem["loc"]))), message
