@@ -108,11 +108,16 @@ _HEADERS: Final = (
     # A message for the model's own tools.
     r"""(?s)to=\s*["']?(?:python|browser|container)(?:(?!<\|(?:end|return|call|start)\|>).)*""",
 )
+# Text before the first call of a section.
+_PREFACE: Final = (
+    r"(?s)<\|tool_calls_section_begin\|>((?:(?!<\|tool_call_begin\|>|<\|tool_calls_section_end\|>).)*)<\|tool_call_begin",
+)
 HEADERS: Final[Mapping[str, Sequence[str]]] = {
     "channels": _HEADERS,
     # Other attributes, which follow those that are read.
     "dsml": (r"""<｜DSML｜ ?invoke\s+name\s*=\s*["'][^"'<]*["']([^<>/]*)/?>""",),
     "harmony": _HEADERS,
+    "kimi_k2": _PREFACE,
     "kimi_k3": (
         r"""<\|open\|>call\s+tool\s*=\s*["'][^"'<]*["']([^<>/]*)/?<\|sep\|>""",
         r"<\|open\|>message([^<]*)<\|sep\|>",
@@ -133,6 +138,7 @@ TAGS: Final[Mapping[str, Sequence[str]]] = {
     "gemma4": (r"<\|channel>thought",),
     "harmony": _HEADER_TAGS,
     "json": (r"</?think>|</?tool_call>",),
+    "kimi_k2": _PREFACE,
     # A tag, or a tag in which the output ends.
     "kimi_k3": (r"<\|(?:open|close)\|>[^<]*<\|sep\|>", r"<\|(?:open|close)\|>[^<]*(?:<\|?s?e?p?\|?)?$"),
     "lines": (r"</?tool_call>",),

@@ -129,6 +129,14 @@ class Emitter:
         else:
             calls.status = status
 
+    def emit_preface(self, calls: OpenCalls, start: int) -> None:
+        """Emit the text before the first call of a section, which begins there in the markup, in a new line."""
+        if calls.status is Status.BUFFERED:
+            self.end_text(goes_on=False)
+            text, calls.raw = "".join(calls.raw)[start:], []
+            self._emit_as_text(calls, text, calls.tokens)
+            calls.tokens = 0
+
     def give_up(self, calls: OpenCalls, text: str, tokens: int) -> None:
         """End markup that is no call.
 

@@ -31,6 +31,7 @@ __all__ = [
     "FormatError",
     "Ids",
     "Markup",
+    "Preface",
     "Reader",
     "Region",
     "Section",
@@ -156,6 +157,12 @@ class Body(Struct, frozen=True):
     reader: Reader
 
 
+class Preface(Struct, frozen=True):
+    """Text in a section before its first call. It is the message's if a call follows."""
+
+    edges: tuple[Edge, ...]
+
+
 class Arguments(Struct, frozen=True):
     """A call's arguments. The region ends with them."""
 
@@ -187,7 +194,7 @@ class CallObjects(Struct, frozen=True):
     """Whether only tools that the client offered count, and only objects with no other keys than calls have."""
 
 
-Region = Text | Markup | Value | Body | Arguments | CallObjects
+Region = Text | Markup | Value | Body | Preface | Arguments | CallObjects
 """A stretch of an output."""
 
 
@@ -334,33 +341,37 @@ class Section(NamedTuple):
 def section(
     begins: Pattern,
     ends: str,
-    call_begins: Pattern,
+    call_begins: str,
     call_ends: str,
     calls: Sequence[Edge],
     *,
     besides: tuple[Edge, ...] = (),
+    preface: bool = True,
 ) -> Section:
     """Return the parts of a format whose calls stand in a section.
 
-    The section's markers are markup if it has a call, or is empty. Text before its first call is left out,
-    later text is content. A call without the section is a slip. Calls end in `call ended`.
+    The section's markers are markup if it has a call, or is empty. Text beside its calls is the message's. A
+    call without the section is a slip. Calls end in `call ended`.
 
     Args:
         begins: What begins the section.
         ends: The marker that ends the section.
-        call_begins: What all calls begin with.
+        call_begins: What all calls begin with, behind white space.
         call_ends: The marker that ends a call.
         calls: Edges where calls begin.
         besides: Other edges out of the text among the calls.
+        preface: Whether text before the first call is the message's, too. Otherwise it is left out.
     """
     alone = tuple(replace(each, slip=Slip.NO_SECTION) for each in calls)
-    before_call = (*begins, ahead(*call_begins))
+    before_call = (*begins, ahead(SPACE, call_begins))
     among = (
         *calls,
         Edge(before_call, "calls", slip=Slip.TWICE),
         Edge((SPACE, ends), "called"),
         *besides,
     )
+    # A broken call is no such text.
+    no_call_yet = (*calls, Edge((ends,), "content"), Edge((SPACE, ahead(call_begins)), "calls"))
     return Section(
         content=(Edge(before_call, "calls"), Edge(begins, "section", Act.BEGIN), *alone),
         # Models quote the marker in their reasoning.
@@ -370,7 +381,7 @@ def section(
             "section": Markup(
                 (*calls, Edge((SPACE, ends), "called", Act.CLOSE), Edge((ahead(ANYTHING),), "no call yet"))
             ),
-            "no call yet": Markup((*calls, Edge((ends,), "content"))),
+            "no call yet": Preface(no_call_yet) if preface else Markup(no_call_yet),
             "calls": Text(Shows.CONTENT, among),
             "call ended": Text(
                 Shows.CONTENT,

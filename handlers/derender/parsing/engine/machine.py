@@ -24,7 +24,7 @@ from derender.parsing.characters import WHITESPACE, decode_markers, skip_space
 from derender.parsing.patterns import Match
 
 from .emitter import Emitter
-from .format import BEGINNING, Act, Arguments, Body, CallObjects, Markup, Shows, Text, Value
+from .format import BEGINNING, Act, Arguments, Body, CallObjects, Markup, Preface, Shows, Text, Value
 from .lifecycle import Status, Step
 from .state import BodyState, compact_state, copy_state
 
@@ -265,6 +265,8 @@ class _Machine:
         state, emitter = self.state, self.emitter
         if state.calls is not None:
             self._end_reading(region, state.calls, captures)
+            if edge.act in BEGINNING and isinstance(state.calls.reading, BodyState):
+                emitter.emit_preface(state.calls, state.calls.reading.start)
         state.marked |= bool(text)
         if edge.act in BEGINNING:
             origin = edge.origin or state.region
@@ -303,8 +305,12 @@ class _Machine:
             case _:
                 pass
         if edge.act in _CLOSING:
+            refused = calls.status is Status.TEXT and self.parser.calls_wanted
             emitter.end_call(calls)
             emitter.step(calls, Step.CLOSE)
+            if refused and calls.origin in self.grammar.quotes:
+                # The reasoning goes on.
+                return calls.origin
         return edge.to
 
     def _enter(self, name: str, captures: Mapping[str, str]) -> None:
@@ -330,6 +336,8 @@ class _Machine:
                     calls.reading = CallObjectsState()
                 case Body():
                     calls.reading = BodyState(sum(map(len, calls.raw)), dict(captures))
+                case Preface():
+                    calls.reading = BodyState(sum(map(len, calls.raw)))
                 case _:
                     pass
         self.state.region = name

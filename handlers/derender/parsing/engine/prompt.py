@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from derender.decoding.pieces import read_pieces
 from derender.decoding.state import DetokenizerState
 
+from .format import Preface
 from .machine import parse
 from .state import BodyState, ParserState
 
@@ -84,7 +85,9 @@ def _before_end_of_thoughts(parser: Parser, output: Sequence[Piece]) -> ParserSt
         return None
     _, state = parse(parser, ParserState("answer"), [text[: place + len(marker)]])
     # In the arguments of a call, the marker is text.
-    return None if state.calls and state.calls.reading else ParserState(region)
+    reading = state.calls and state.calls.reading
+    in_call = reading and not isinstance(parser.grammar.regions[state.region], Preface)
+    return None if in_call else ParserState(region)
 
 
 def _after_prompt(parser: Parser, prompt_token_ids: Sequence[int]) -> ParserState | None:

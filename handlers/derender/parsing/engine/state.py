@@ -56,7 +56,7 @@ class OpenCall(Struct, omit_defaults=True, forbid_unknown_fields=True):
 class BodyState(
     Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="kind", tag="body"
 ):
-    """Text of calls that is read when it ends."""
+    """Text of calls that is read when it ends, or text before the first call of a section."""
 
     start: Count
     """Where it begins in the markup."""

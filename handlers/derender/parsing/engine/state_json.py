@@ -12,7 +12,7 @@ from derender.parsing.arguments.call_objects import CallObjectsState
 from derender.parsing.arguments.notation import JSON, NotationState
 from derender.parsing.arguments.values import ValueState
 
-from .format import Arguments, Body, CallObjects, Markup, Shows, Text, Value
+from .format import Arguments, Body, CallObjects, Markup, Preface, Shows, Text, Value
 from .lifecycle import Status
 from .state import BodyState, ParserState
 
@@ -33,6 +33,7 @@ _READING: Final[Mapping[type, type]] = {
     Markup: type(None),
     Value: ValueState,
     Body: BodyState,
+    Preface: BodyState,
     Arguments: NotationState,
     CallObjects: CallObjectsState,
 }

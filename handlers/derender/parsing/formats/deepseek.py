@@ -39,7 +39,7 @@ def _calls(own: Pattern) -> Format:
     calls = section(
         (SPACE, _BEGIN),
         _END,
-        (SPACE, _CALL_BEGIN),
+        _CALL_BEGIN,
         _CALL_END,
         (either, *twice(call, _CALL_BEGIN, _SEPARATOR)),
     )

@@ -105,7 +105,7 @@ def calls_of(dialect: Dialect, *, besides: tuple[Edge, ...] = ()) -> Section:
     calls = section(
         (SPACE, *dialect.open(dialect.section)),
         section_ends,
-        (SPACE, call_opens),
+        call_opens,
         call_ends,
         (
             Edge((*call, dialect.ends, SPACE, ahead("{")), "body", Act.OPEN, slip=Slip.OTHER_NOTATION),

@@ -23,13 +23,14 @@ _CALL: Final = Edge((*_BEGIN, _NAME, _ID, *_ARGUMENTS), "arguments", Act.OPEN)
 _CALLS: Final = section(
     (_SECTION,),
     _SECTION_ENDS,
-    _BEGIN,
+    "<|tool_call_begin|>",
     _CALL_ENDS,
     (
         Edge((*_BEGIN, any_of("0-9", least=1, most=9), *_ARGUMENTS), "unnamed", Act.BEGIN, slip=Slip.NO_NAME),
         *twice(_CALL, "<|tool_call_begin|>", "<|tool_call_argument_begin|>"),
         Edge((*_BEGIN, _NAME, _ID, SPACE, ahead("{")), "arguments", Act.OPEN, slip=Slip.NO_END),
     ),
+    preface=False,
 )
 
 TOOLS: Final = Format(

@@ -62,6 +62,21 @@ def test_a_section_without_calls_is_text() -> None:
     check(marked_parsers("deepseek_v3"), output, Message(output))
 
 
+def test_text_before_the_first_call_is_the_messages() -> None:
+    calls = f"{V31_CALL}<｜tool▁calls▁end｜>"
+    parsers = marked_parsers("deepseek_v31", "deepseek_v3")
+    output = f"Hi\n<｜tool▁calls▁begin｜> Let me look. {calls}"
+    check_both(parsers, output, Message("Hi\nLet me look.", "", [PARIS]))
+    broken = "<｜tool▁calls▁begin｜>Let me look. <｜tool▁call▁begin｜>oops"
+    check(parsers, broken + calls, Message(broken, "", [PARIS]))
+
+
+@pytest.mark.parametrize(("name", "call"), [("deepseek_v3", V3_CALL), ("deepseek_v31", V31_CALL)])
+def test_reasoning_goes_on_after_a_refused_call(name: str, call: str) -> None:
+    refused = f"hm <｜tool▁calls▁begin｜>{call.replace('}', ']')}<｜tool▁calls▁end｜> so"
+    check_both(marked_parsers(name, "deepseek_r1"), f"{refused}</think>Hi", Message("Hi", refused))
+
+
 def test_markers_quoted_in_reasoning_are_reasoning() -> None:
     quoted = "use <｜tool▁calls▁begin｜> then"
     check_both(marked_parsers("deepseek_v31", "deepseek_r1"), f"{quoted}</think>Hi", Message("Hi", quoted))

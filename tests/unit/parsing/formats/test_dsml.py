@@ -78,6 +78,12 @@ def test_a_section_without_calls_is_text() -> None:
     check(marked_parsers("deepseek_v32"), output, Message(output))
 
 
+@pytest.mark.parametrize("name", sorted(DSML))
+def test_text_before_the_first_call_is_the_messages(name: str) -> None:
+    output = f"Hi\n{dsml(name, 'Let me look.', invoke(tool='get_time'))}"
+    check_both(marked_parsers(name), output, Message("Hi\nLet me look.", "", [TIME]))
+
+
 def test_malformed_calls_come_back_as_written() -> None:
     malformed = invoke('<|parameter city="true">a</|parameter>\n')
     output = dsml("deepseek_v32", malformed)

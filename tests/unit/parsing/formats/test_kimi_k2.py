@@ -85,6 +85,18 @@ def test_a_section_without_calls_is_text() -> None:
     check(marked_parsers("kimi_k2"), section("oops"), Message(section("oops")))
 
 
+def test_text_before_the_first_call_is_left_out() -> None:
+    parsers, paris = marked_parsers("kimi_k2"), kimi(*PARIS)
+    check_both(parsers, f"Hi{section('noise ', paris)}", Message("Hi", "", [PARIS]))
+    broken = section("noise ", paris.replace("}", "]")).removesuffix("<|tool_calls_section_end|>")
+    check(parsers, broken + kimi(*TIME), Message(broken, "", [TIME]))
+
+
+def test_reasoning_goes_on_after_a_refused_call() -> None:
+    refused = f"hm {section(kimi(*PARIS).replace('}', ']'))} so"
+    check_both(marked_parsers("kimi_k2", "kimi_k2"), f"{refused}</think>Hi", Message("Hi", refused))
+
+
 def test_markers_quoted_in_reasoning_are_reasoning() -> None:
     quoted = "use <|tool_calls_section_begin|> then"
     check_both(marked_parsers("kimi_k2", "kimi_k2"), f"{quoted}</think>Hi", Message("Hi", quoted))
