@@ -159,6 +159,10 @@ class Emitter:
 
     def _emit(self, calls: OpenCalls) -> None:
         """Emit the calls that are kept, and the open call as far as it is there."""
+        if calls.unended:
+            self.events.append(CallArguments(self.state.emitted - 1, "}"))
+            self._end_call()
+            calls.unended = False
         if calls.kept or calls.call:
             self._keep_space(calls)
         for call in calls.kept:
@@ -231,7 +235,7 @@ class Emitter:
         if (offered or self.parser.grammar.offered_only) and name not in self.parser.tools:
             self.step(calls, Step.REJECT)
             return False
-        if self.parser.one_call and (self.state.called or calls.kept):
+        if self.parser.one_call and (self.state.called or calls.kept or calls.unended):
             self.step(calls, Step.SKIP)
         else:
             calls.call = OpenCall(name, written_id)
@@ -289,3 +293,12 @@ class Emitter:
             self.step(calls, Step.COMPLETE)
             self._end_call()
         calls.call = None
+
+    def end_listed_call(self, calls: OpenCalls) -> None:
+        """End the open call of a list, which counts once the list has closed. Its last brace is missing."""
+        call, calls.call = calls.call, None
+        if call is not None and calls.status is Status.BUFFERED:
+            calls.kept.append(Call(call.name, call.written_id, "".join([*call.arguments, "}"])))
+        elif call is not None:
+            calls.unended = True
+            self.step(calls, Step.COMPLETE)

@@ -405,9 +405,12 @@ class _Machine:
         )
         calls.reading = result.state
         self.emitter.add_markup(calls, text[at : result.end], self._count(at, result.end))
-        self.emitter.add_arguments(calls, result.json)
-        if result.state.phase in ("done", "bad"):
-            return self._leave(region, calls, result.end, fault=result.state.phase == "bad")
+        done = result.state.phase == "done"
+        # A call in a list that is cut has no end.
+        json = result.json.removesuffix("}") if done and region.listed else result.json
+        self.emitter.add_arguments(calls, json)
+        if done or result.state.phase == "bad":
+            return self._leave(region, calls, result.end, fault=not done)
         return result.end, False
 
     def _read_objects(
@@ -445,9 +448,10 @@ class _Machine:
         if fault:
             self.emitter.step(calls, Step.REJECT)
         else:
-            self.emitter.end_call(
-                calls, listed=region.alone or (isinstance(region, Arguments) and region.listed)
-            )
+            if isinstance(region, Arguments) and region.listed:
+                self.emitter.end_listed_call(calls)
+            else:
+                self.emitter.end_call(calls, listed=region.alone)
             if region.closes:
                 self.emitter.step(calls, Step.CLOSE)
         self._enter(region.otherwise or region.then if fault else region.then, {})
@@ -462,7 +466,7 @@ def _is_complete(region: Region, calls: OpenCalls, *, cut: bool) -> bool:
     """Return whether calls are complete if the output ends here."""
     match region:
         case Markup(ends=ends):
-            return ends and not (cut and (calls.call or calls.kept))
+            return ends and not (cut and (calls.call or calls.kept or calls.unended))
         case Body():
             return not cut
         case Arguments(closes=True):

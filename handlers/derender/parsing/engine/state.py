@@ -79,6 +79,8 @@ class OpenCalls(Struct, omit_defaults=True, forbid_unknown_fields=True):
     origin."""
     kept: list[Call] = []
     """Its calls that have ended, and count once their list has closed."""
+    unended: bool = False
+    """Whether the call that was emitted last lacks its end, until its list has closed."""
     call: OpenCall | None = None
     """Its open call."""
     reading: Reading | None = None

@@ -108,7 +108,7 @@ def _check(parser: Parser, state: ParserState) -> None:
         calls.origin == "content" or (isinstance(origin, Text) and origin.shows is Shows.REASONING)
     ):
         raise ValueError("calls can't be open or begin in this region")
-    if calls.status is Status.STREAMED and not state.emitted:
+    if (calls.status is Status.STREAMED or calls.unended) and not state.emitted:
         raise ValueError("no call was emitted")
     if (
         calls.status in (Status.BUFFERED, Status.STREAMED)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.parsers import Message
+from tests.support.parsers import Message, request_parser
 
-from ..support import PARIS, TIME, check, check_both, marked_parsers
+from ..support import PARIS, TIME, TOOLS, check, check_both, marked_parsers, parse_output
 
 
 def test_the_first_of_a_list_is_kept_without_parallel_calls() -> None:
@@ -58,6 +58,23 @@ def test_calls_are_parsed(name: str, output: str, expected: Message) -> None:
 )
 def test_lists_that_call_no_offered_tools_are_content(output: str) -> None:
     check(marked_parsers("pythonic"), output, Message(output))
+
+
+@pytest.mark.parametrize(
+    ("output", "streamed"),
+    [
+        ("[get_time()", Message("[get_time()")),
+        ("[get_time(), get_time()", Message("[get_time(), get_time()")),
+        (
+            "[get_weather(city='Paris'), get_t",
+            Message(", get_t", "", [("get_weather", '{"city": "Paris"')]),
+        ),
+    ],
+)
+def test_lists_that_are_cut_have_no_complete_call(output: str, streamed: Message) -> None:
+    check(marked_parsers("pythonic"), output, Message(output), cut=True)
+    parser = request_parser(marked_parsers("pythonic"), tools=TOOLS, whole_calls=False)
+    assert parse_output(parser, output, cut=True) == streamed
 
 
 @pytest.mark.parametrize(
