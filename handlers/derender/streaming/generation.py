@@ -151,7 +151,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
             written, next_state = self._write_choice(delta, next_state)
             choices.append(written)
             adds_logprobs |= bool(written.logprobs is not None and delta.entries.ends)
-            state = replace(state, choices={**state.choices, choice.index: next_state})
+            state = state.with_choice(choice.index, next_state)
         if chunk.usage is not None and state.has_finished(self.n):
             state = replace(state, counted=True)
         fields: dict[str, Any] = {
@@ -182,12 +182,11 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
         if counted is None:
             return None
         prompt = counted.prompt_tokens if self.prompt_tokens is None else self.prompt_tokens
-        reasoning = sum(choice.reasoning_tokens for choice in state.choices.values())
         return write_usage(
             prompt,
             counted.completion_tokens or 0,
             counted,
-            reasoning if self.messages.counts_reasoning else None,
+            state.reasoning_tokens if self.messages.counts_reasoning else None,
         )
 
     def _decode_choice(

@@ -100,6 +100,7 @@ def open_state(seal: StateSeal, endpoint: str, parser: Parser | None, sealed: St
     if model != seal.model or of_endpoint != endpoint:
         raise _refusal("belongs to another model, parser or endpoint", "")
     try:
+        states = {index: _load(seal, parser, choice) for index, choice in choices}
         return msgspec.convert(
             {
                 "request_id": request_id,
@@ -107,7 +108,9 @@ def open_state(seal: StateSeal, endpoint: str, parser: Parser | None, sealed: St
                 "counted": counted,
                 "seed": seed,
                 "beginning": _load(seal, parser, beginning),
-                "choices": {index: _load(seal, parser, choice) for index, choice in choices},
+                "choices": states,
+                "finished": sum(choice.finished for choice in states.values()),
+                "reasoning_tokens": sum(choice.reasoning_tokens for choice in states.values()),
             },
             GenerationState,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from derender.decoding.output import OutputState
 from derender.logprobs.strings import MAX_CONTEXT
@@ -53,7 +54,21 @@ class GenerationState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     """Whether usage has come, with the end of the last choice or after it."""
     choices: dict[int, ChoiceState] = {}
     """The states of the choices that have begun, by index."""
+    finished: Count = 0
+    """How many of them have finished."""
+    reasoning_tokens: Count = 0
+    """Number of tokens of their reasoning."""
+
+    def with_choice(self, index: int, choice: ChoiceState) -> GenerationState:
+        """Return the state with another state of a choice, or with one more."""
+        before = self.choices.get(index, self.beginning)
+        return replace(
+            self,
+            choices={**self.choices, index: choice},
+            finished=self.finished + choice.finished - before.finished,
+            reasoning_tokens=self.reasoning_tokens + choice.reasoning_tokens - before.reasoning_tokens,
+        )
 
     def has_finished(self, n: int) -> bool:
         """Return whether all choices, at least `n`, have finished."""
-        return len(self.choices) >= n and all(choice.finished for choice in self.choices.values())
+        return self.finished == len(self.choices) >= n

@@ -286,7 +286,7 @@ def test_the_fields_of_states_belong_to_their_version() -> None:
         msgspec.json.encode(without_descriptions(msgspec.json.schema(each)), order="sorted")
         for each in (GenerationState, OutputState, DetokenizerState, ParserState)
     ]
-    assert (seal_module.VERSION, zlib.crc32(b"".join(forms))) == (6, 3_599_340_400)
+    assert (seal_module.VERSION, zlib.crc32(b"".join(forms))) == (6, 270_731_074)
 
 
 def without_descriptions(schema: Any) -> Any:
