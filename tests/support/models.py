@@ -11,19 +11,26 @@ from derender.protocol.limits import Limits
 
 if TYPE_CHECKING:
     from derender.logprobs.writer import LogprobBytes
+    from derender.parsing import Parsers
     from derender.vocabulary import Vocabulary
 
 __all__ = ["alone", "served"]
 
 
-def served(vocabulary: Vocabulary, *, logprob_bytes: LogprobBytes = "exact", **limits: int) -> ServedModel:
+def served(
+    vocabulary: Vocabulary,
+    *,
+    logprob_bytes: LogprobBytes = "exact",
+    parsers: Parsers | None = None,
+    **limits: int,
+) -> ServedModel:
     """Serve a vocabulary with small limits."""
     values = {"max_model_len": 64, "max_logprobs": 4, "max_sequences": 3, **limits}
     return ServedModel(
         vocabulary=vocabulary,
         limits=Limits(vocabulary_size=vocabulary.manifest.size, **values),
         logprobs=LogprobWriter(vocabulary, logprob_bytes),
-        parsers=None,
+        parsers=parsers,
         seal=StateSeal(model=0, size=vocabulary.manifest.size),
     )
 
