@@ -56,12 +56,17 @@ class TokenPlaces:
 
     def count(self, begin: int, end: int) -> int:
         """Count the tokens that begin from one place up to another, and were not counted before."""
-        before = self._count if begin <= self._place else self._count_before(begin)
-        return self._count_before(end) - before
+        if begin > self._place:
+            self._move(begin)
+        before = self._count
+        if end > self._place:
+            self._move(end)
+        return self._count - before
 
     def after(self, place: int) -> list[int]:
         """Return how far after a place the tokens begin that don't begin before it."""
-        self._count_before(place)
+        if place > self._place:
+            self._move(place)
         if self._run == len(self._runs) and not self._earlier:
             return []
         places = [each - place for each in self._earlier if each >= place]
@@ -76,22 +81,21 @@ class TokenPlaces:
             begin, within = begin + run.length, None
         return places
 
-    def _count_before(self, place: int) -> int:
-        if place > self._place:
-            self._place, self._count = place, self._find(place)
-        return self._count
-
-    def _find(self, place: int) -> int:
-        earlier = bisect_left(self._earlier, place) if self._earlier else 0
+    def _move(self, place: int) -> None:
+        """Count the tokens before a place."""
+        begin, within = self._begin, 0
         while self._run < len(self._runs):
             run = self._runs[self._run]
-            end = self._begin + run.length
+            end = begin + run.length
             if end > place or (end == place and not run.is_whole):
-                within = self._find_within(run, place - self._begin) if self._begin < place else 0
-                return earlier + self._passed + within
+                within = self._find_within(run, place - begin) if begin < place else 0
+                break
             self._passed += len(run.token_ids)
-            self._run, self._begin, self._within = self._run + 1, end, None
-        return earlier + self._passed
+            self._run += 1
+            self._begin = begin = end
+            self._within = None
+        earlier = bisect_left(self._earlier, place) if self._earlier else 0
+        self._place, self._count = place, earlier + self._passed + within
 
     def _find_within(self, run: TokenRun, length: int) -> int:
         """Count the tokens of a run that begin in its first characters, in steps that double, then halve."""

@@ -232,7 +232,7 @@ class Emitter:
         if calls.status is Status.TEXT:
             return True
         self.end_call(calls)
-        if (offered or self.parser.grammar.offered_only) and name not in self.parser.tools:
+        if not self.parser.may_call(name, offered=offered):
             self.step(calls, Step.REJECT)
             return False
         if self.parser.one_call and (self.state.called or calls.kept or calls.unended):

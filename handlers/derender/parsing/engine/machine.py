@@ -110,9 +110,11 @@ class _Machine:
     ) -> None:
         self.parser, self.grammar, self.final, self.cut = parser, parser.grammar, final, cut
         self.output = self.text = f"{state.lookbehind}{state.held}{text}"
-        held = len(state.lookbehind)
-        places = state.token_places and [held + place for place in state.token_places]
-        self.tokens = TokenPlaces(self.grammar.vocabulary, places, runs, held + len(state.held))
+        self.tokens: TokenPlaces | None = None
+        if runs or state.token_places:
+            held = len(state.lookbehind)
+            places = state.token_places and [held + place for place in state.token_places]
+            self.tokens = TokenPlaces(self.grammar.vocabulary, places, runs, held + len(state.held))
         self.reasoning_end, self.before_reasoning_end = Match(0, 0, None, {}), ""
         self.state = copy_state(state)
         self.emitter = Emitter(parser, self.state)
@@ -131,7 +133,7 @@ class _Machine:
             if not more:
                 state.held = text[end:]
                 state.lookbehind = text[max(end - grammar.lookbehind, 0) : end]
-                state.token_places = self.tokens.after(end)
+                state.token_places = self.tokens.after(end) if self.tokens else []
                 return
             still = still + 1 if end == at else 0
             if still > len(grammar.regions):
@@ -176,6 +178,8 @@ class _Machine:
 
     def _count(self, begin: int, end: int) -> int:
         """Count the tokens that begin in text that is reasoning, or may turn out to be."""
+        if self.tokens is None:
+            return 0
         calls = self.state.calls
         region = self.state.region if calls is None else calls.origin
         return self.tokens.count(begin, end) if region in self.grammar.reasoning else 0
@@ -209,13 +213,17 @@ class _Machine:
             if match.start > at:
                 self._add_text(region, text[at : match.start], self._count(at, match.start))
             return match.start, False
-        # White space next to a marker in the reasoning is the reasoning's, too.
         matched = text[match.start : match.end]
-        marker = match.end - len(matched.lstrip(WHITESPACE)) if self.state.calls is None else match.start
+        marker, space = match.start, match.end
+        if self.tokens is not None:
+            # White space next to a marker in the reasoning is the reasoning's, too.
+            marker += len(matched) - len(matched.lstrip(WHITESPACE)) if self.state.calls is None else 0
+            space -= len(matched) - len(matched.rstrip(WHITESPACE))
         if marker > at:
             self._add_text(region, text[at : match.start], self._count(at, marker))
         self._follow(region, region.edges[match.pattern], match.captures, matched, match.start)
-        self.emitter.count_reasoning(self._count(match.start + len(matched.rstrip(WHITESPACE)), match.end))
+        if space < match.end:
+            self.emitter.count_reasoning(self._count(space, match.end))
         return match.end, True
 
     def _without_begun_call(self, text: str, at: int) -> str:
@@ -279,15 +287,12 @@ class _Machine:
         to = edge.to
         if edge.act is Act.NAME:
             state.next_name = captures["name"]
-            if not self._may_call(state.next_name, offered=edge.offered):
+            if not self.parser.may_call(state.next_name, offered=edge.offered):
                 to = edge.otherwise
         if (calls := state.calls) is not None:
             emitter.add_markup(calls, text, self._count(at, at + len(text)))
             to = self._act(edge, calls, captures)
         self._enter(to, captures)
-
-    def _may_call(self, name: str, *, offered: bool) -> bool:
-        return self.parser.calls_wanted and (not offered or name in self.parser.tools)
 
     def _act(self, edge: Edge, calls: OpenCalls, captures: Mapping[str, str]) -> str:
         """Do what an edge does. Returns the region that follows."""

@@ -38,3 +38,13 @@ class Parser(Struct, frozen=True):
     def markers(self) -> Mapping[int, str]:
         """Token ids of markers → the characters that stand for them."""
         return self.grammar.markers
+
+    def may_call(self, name: str, *, offered: bool) -> bool:
+        """Return whether there may be a call of a tool.
+
+        Args:
+            name: The tool's name.
+            offered: Whether the client must have offered it. In some formats it must always.
+        """
+        must = offered or self.grammar.offered_only
+        return self.calls_wanted and (not must or name in self.tools)
