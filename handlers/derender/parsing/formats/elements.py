@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from derender.parsing.arguments.notation import JSON
-from derender.parsing.engine.format import Act, Arguments, Edge, Markup, Slip, Value, section
+from derender.parsing.engine.format import Act, Edge, Slip, section
 from derender.parsing.patterns import (
     ANYTHING,
     END,
@@ -22,8 +21,9 @@ from derender.parsing.patterns import (
     same,
 )
 
+from .parameters import parameter_regions
+
 if TYPE_CHECKING:
-    from derender.parsing.arguments.values import DeclaredType
     from derender.parsing.engine.format import Section
     from derender.parsing.patterns import Part, Pattern
 
@@ -108,7 +108,9 @@ def calls_of(dialect: Dialect, *, besides: tuple[Edge, ...] = ()) -> Section:
         call_opens,
         call_ends,
         (
-            Edge((*call, dialect.ends, SPACE, ahead("{")), "body", Act.OPEN, slip=Slip.OTHER_NOTATION),
+            Edge(
+                (*call, dialect.ends, SPACE, ahead("{")), "parameters body", Act.OPEN, slip=Slip.OTHER_NOTATION
+            ),
             Edge((*call, dialect.ends, SPACE, *again), "parameters", Act.OPEN, slip=Slip.TWICE),
             Edge((*call, dialect.ends), "parameters", Act.OPEN),
             Edge((*call, f"/{dialect.ends}"), "call ended", Act.OPEN_CLOSE),
@@ -131,39 +133,24 @@ def calls_of(dialect: Dialect, *, besides: tuple[Edge, ...] = ()) -> Section:
         (section_ends, SPACE, one_of(*dialect.after, END)),
     )
 
-    def value(declared: DeclaredType | None) -> Value:
-        markup = one_of(parameter_opens, next_call, END)
-        return Value(
-            (
-                Edge((parameter_ends, ahead(SPACE, optional(parameter_ends, SPACE), markup)), "parameters"),
-                # A value may quote part of what follows it.
-                Edge((LINES, ahead(no_end)), "parameters", slip=Slip.NO_END),
-            ),
-            declared,
-        )
-
-    parameters = Markup(
+    parameters = parameter_regions(
+        "parameters",
         (
             *_parameter(dialect, "text", dialect.text),
             *_parameter(dialect, "json", dialect.json),
             *_parameter(dialect, "value"),
-            Edge((call_ends,), "call ended", Act.CLOSE),
-            Edge((ahead(SPACE, next_call),), "call ended", Act.CLOSE, slip=Slip.NO_END),
-            Edge((SPACE, parameter_ends), "parameters", slip=Slip.TWICE),
-            Edge((ahead(ANYTHING),), "calls"),
         ),
-        ends=True,
+        {"text": "string", "json": "json", "value": None},
+        parameter_ends,
+        (call_ends,),
+        ((ahead(SPACE, next_call),),),
+        follows=one_of(parameter_opens, next_call, END),
+        # A value may quote part of what follows it.
+        no_value_ends=((LINES, ahead(no_end)),),
+        then="call ended",
+        otherwise=Edge((ahead(ANYTHING),), "calls"),
     )
-    return calls._replace(
-        regions=calls.regions
-        | {
-            "parameters": parameters,
-            "body": Arguments(JSON, then="parameters", otherwise="calls"),
-            "text": value("string"),
-            "json": value("json"),
-            "value": value(None),
-        }
-    )
+    return calls._replace(regions=calls.regions | parameters)
 
 
 def _parameter(dialect: Dialect, region: str, kind: Part | str = "") -> tuple[Edge, ...]:

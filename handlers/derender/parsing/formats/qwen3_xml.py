@@ -16,22 +16,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from derender.parsing.arguments.notation import JSON
-from derender.parsing.engine.format import (
-    NO_CALL,
-    Act,
-    Arguments,
-    Edge,
-    Format,
-    Markup,
-    Slip,
-    Value,
-    twice,
-    with_neighbours,
-)
+from derender.parsing.engine.format import Act, Edge, Format, Slip, twice, with_neighbours
 from derender.parsing.patterns import END, GAP, SPACE, ahead, any_of, capture, one_of, optional, same
 
 from .objects import MARKED
+from .parameters import parameter_regions
 
 if TYPE_CHECKING:
     from derender.parsing.engine.format import Region
@@ -82,34 +71,23 @@ def _parameters(parameters: str, value: str, ends: Pattern) -> dict[str, Region]
         value: The name of the region of their values.
         ends: What ends the call.
     """
-    next_markup = one_of("<parameter=", ends, "</tool_call>", _NEXT_CALL, END)
-    repeated = (*_PARAMETER, GAP, *_parameter(same("key")), _LINE)
-    return {
-        parameters: Markup(
-            (
-                Edge(repeated, value, Act.PARAMETER, slip=Slip.TWICE),
-                Edge((*_PARAMETER, _LINE), value, Act.PARAMETER),
-                Edge(ends, "called", Act.CLOSE),
-                Edge(("</tool_call>",), "called", Act.CLOSE, slip=Slip.NO_END),
-                Edge((ahead(SPACE, *_NEXT_CALL),), "called", Act.CLOSE, slip=Slip.NO_END),
-                Edge((SPACE, "</parameter>"), parameters, slip=Slip.TWICE),
-                NO_CALL,
-            ),
-            ends=True,
+    return parameter_regions(
+        parameters,
+        (
+            Edge((*_PARAMETER, GAP, *_parameter(same("key")), _LINE), value, Act.PARAMETER, slip=Slip.TWICE),
+            Edge((*_PARAMETER, _LINE), value, Act.PARAMETER),
         ),
-        value: Value(
-            (
-                Edge(
-                    (_LINE, "</parameter>", ahead(SPACE, optional("</parameter>", SPACE), next_markup)),
-                    parameters,
-                ),
-                Edge(("\n", ahead(*_PARAMETER, "\n")), parameters, slip=Slip.NO_END),
-                Edge(
-                    (_LINE, ahead(one_of(_ON_ONE_LINE, _LAST_ENDS, _NEXT_CALL))), parameters, slip=Slip.NO_END
-                ),
-            ),
+        {value: None},
+        "</parameter>",
+        ends,
+        (("</tool_call>",), (ahead(SPACE, *_NEXT_CALL),)),
+        follows=one_of("<parameter=", ends, "</tool_call>", _NEXT_CALL, END),
+        no_value_ends=(
+            ("\n", ahead(*_PARAMETER, "\n")),
+            (_LINE, ahead(one_of(_ON_ONE_LINE, _LAST_ENDS, _NEXT_CALL))),
         ),
-    }
+        line=(_LINE,),
+    )
 
 
 FUNCTIONS: Final = Format(
@@ -120,7 +98,6 @@ FUNCTIONS: Final = Format(
     regions={
         **_parameters("function", "parameter", _ENDS),
         **_parameters("unmarked function", "unmarked parameter", _UNMARKED_ENDS),
-        "function body": Arguments(JSON, then="function", otherwise="content"),
     },
 )
 TOOLS: Final = with_neighbours(FUNCTIONS, MARKED)
