@@ -3,10 +3,12 @@ response")."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final, Literal
 from uuid import uuid4
 
-from pydantic import Field, NonNegativeInt, StringConstraints
+from pydantic import AfterValidator, Field, NonNegativeInt, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from .base import Int64, Json, TokenCount, WireModel
 from .logprobs import LogprobEntries
@@ -53,10 +55,33 @@ class GenerateChoice(WireModel):
     weight_versions: Json = Field(default=None, description="Passed on.")
 
 
-_IdKey = Annotated[str, StringConstraints(pattern="^[0-9]{1,10}$")]
+_ID: Final = "[0-9]{1,10}"
 """A token id as the key of a JSON object."""
+
+
+def _check_position(position: dict[str, Json]) -> dict[str, Json]:
+    """Stop at the first wrong candidate, as in lists: each error takes hundreds of bytes."""
+    for token_id, value in position.items():
+        if not re.fullmatch(_ID, token_id):
+            raise PydanticCustomError("token_id", "Keys should be token ids")
+        if not isinstance(value, dict):
+            raise PydanticCustomError("candidate", "Values should be valid dictionaries")
+    return position
+
+
 PromptLogprobs = (
-    Annotated[dict[_IdKey, dict[str, Json]], Field(json_schema_extra={"additionalProperties": False})] | None
+    Annotated[
+        dict[str, Json],
+        AfterValidator(_check_position),
+        WithJsonSchema(
+            {
+                "type": "object",
+                "patternProperties": {f"^{_ID}$": {"type": "object", "additionalProperties": True}},
+                "additionalProperties": False,
+            }
+        ),
+    ]
+    | None
 )
 """For one prompt token: null, or token id → `{logprob, rank, decoded_token}`."""
 

@@ -7,6 +7,7 @@ away, so that they never become thousands of dicts; everything else it parses in
 from __future__ import annotations
 
 from functools import cache, reduce
+from itertools import islice
 from operator import or_
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, get_args, get_origin
@@ -22,7 +23,7 @@ from .json_errors import JSON_ERRORS, describe_json_error
 from .logprobs import LogprobEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["read", "read_either"]
 
@@ -32,7 +33,7 @@ _FAULTS: Final = frozenset({"assertion_error", "value_error"})
 _UNION_BRANCHES: Final = frozenset({"int", "constrained-int", "str"})
 """Names that pydantic adds to a field's path to tell the branches of a union apart."""
 
-_MAX_MODELS: Final = 1 << 18
+_MAX_MODELS: Final = 1 << 17
 """Maximum number of wire models in a body, without logprob entries. Each takes a kilobyte."""
 _MIN_MODEL_BYTES: Final = 3
 """Length of the shortest model in JSON: `{},`."""
@@ -95,7 +96,7 @@ def _parse(models: tuple[type[WireModel], ...], body: bytes) -> Any:
         raise InvalidRequest(f"{field}: {reason}", param=field) from None
     except JSON_ERRORS as error:
         raise InvalidRequest(f"the body is not JSON: {describe_json_error(error)}", param="body") from None
-    if len(body) > _MAX_MODELS * _MIN_MODEL_BYTES and _count_models(parsed) > _MAX_MODELS:
+    if len(body) > _MAX_MODELS * _MIN_MODEL_BYTES and any(islice(_models(parsed), _MAX_MODELS, None)):
         raise InvalidRequest(
             f"the body has more than {_MAX_MODELS} responses, choices and other objects; send several requests",
             param="body",
@@ -149,13 +150,15 @@ def _shape(annotation: Any) -> Any:
     return reduce(or_, shapes) if origin in (Union, UnionType) else Any
 
 
-def _count_models(value: Any) -> int:
-    """Count the shapes in a value, with itself."""
+def _models(value: Any) -> Iterator[_Shape]:
+    """Yield the shapes in a value, with itself."""
     if isinstance(value, _Shape):
-        return 1 + sum(_count_models(getattr(value, name)) for name in value.__struct_fields__)
-    if isinstance(value, list) and value and isinstance(value[0], _Shape):
-        return sum(map(_count_models, value))
-    return 0
+        yield value
+        for name in value.__struct_fields__:
+            yield from _models(getattr(value, name))
+    elif isinstance(value, list) and value and isinstance(value[0], _Shape):
+        for item in value:
+            yield from _models(item)
 
 
 def _to_plain(value: Any) -> Any:

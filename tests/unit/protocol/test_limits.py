@@ -191,6 +191,28 @@ def test_the_number_of_stop_strings_has_a_maximum(client: Client, path: str) -> 
     assert error["param"] == f"{ASKED[path]}.stop"
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "param"),
+    [
+        ((*CHOICE, "token_ids"), [1, *["x"] * 9], "choices.0.token_ids.1"),
+        (("choices",), [{}] * 9, "choices.0.index"),
+        (("prompt_token_ids",), [None] * 9, "prompt_token_ids.0"),
+        (("prompt_logprobs",), [None, *[1] * 9], "prompt_logprobs.1"),
+        (("prompt_logprobs",), [{"1": {}, "x": {}, "y": {}, "z": {}}], "prompt_logprobs.0"),
+        (("prompt_logprobs",), [{"1": 1, "2": 2, "3": 3}], "prompt_logprobs.0"),
+    ],
+)
+@both
+def test_of_many_wrong_items_the_first_is_named(
+    client: Client, path: str, place: Place, value: Any, param: str
+) -> None:
+    """An error for each would take a hundred times the memory of the items."""
+    error = bad_request(client, path, within(path, place, value))
+    assert error["param"].endswith(param)
+    assert error["message"].count(";") <= 1
+    assert "more" not in error["message"]
+
+
 @both
 def test_the_length_of_stop_strings_has_a_maximum(client: Client, path: str) -> None:
     most = limits_module.MAX_STOP_CHARACTERS
