@@ -139,16 +139,17 @@ def _serve(options: argparse.Namespace) -> int:
     try:
         import uvicorn
 
+        from .http.origins import is_loopback
+
+        reached: dict[str, Any] = {"allowed_origins": origins, "loopback": is_loopback(options.host)}
         if relay is None:
             from .http.app import create_app
 
-            app = create_app(models, max_body_bytes=settings.max_body_bytes, allowed_origins=origins)
+            app = create_app(models, max_body_bytes=settings.max_body_bytes, **reached)
         else:
             from .relay.app import create_relay_app
 
-            app = create_relay_app(
-                models, relay, max_body_bytes=settings.max_body_bytes, allowed_origins=origins
-            )
+            app = create_relay_app(models, relay, max_body_bytes=settings.max_body_bytes, **reached)
     except ModuleNotFoundError as error:
         return _fail(f"serve needs {error.name}; install it with: pip install 'derender[serve]'")
     uvicorn.run(app, host=options.host, port=options.port, access_log=False)

@@ -7,7 +7,9 @@
       + UpstreamNotFound       404
       + RequestTooLarge        413
       + ResponseTooLarge       413
+      + ForeignOrigin          403
       + UnsupportedEncoding    415
+      + UnsupportedType        415
       + InternalError          500  a fault of derender's own
       + BadGateway             502  an upstream sent something unusable
         x UpstreamUnreachable       it can't be connected to
@@ -29,6 +31,7 @@ __all__ = [
     "BadGateway",
     "BadRequest",
     "DerenderError",
+    "ForeignOrigin",
     "GatewayTimeout",
     "InternalError",
     "InvalidRequest",
@@ -36,6 +39,7 @@ __all__ = [
     "RequestTooLarge",
     "ResponseTooLarge",
     "UnsupportedEncoding",
+    "UnsupportedType",
     "UpstreamBusy",
     "UpstreamFailed",
     "UpstreamLost",
@@ -126,6 +130,20 @@ class UnsupportedEncoding(DerenderError):
 
     status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
     type = "UnsupportedMediaTypeError"
+
+
+class UnsupportedType(DerenderError):
+    """The request body is not said to be JSON."""
+
+    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+    type = "UnsupportedMediaTypeError"
+
+
+class ForeignOrigin(DerenderError):
+    """The request comes from a web page that may not call."""
+
+    status = HTTPStatus.FORBIDDEN
+    type = "ForbiddenError"
 
 
 class InternalError(DerenderError):

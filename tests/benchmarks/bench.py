@@ -42,7 +42,7 @@ import sys, time
 from pathlib import Path
 from derender.vocabulary import load
 start = time.perf_counter()
-load(Path(sys.argv[1]))
+load(Path(sys.argv[1]), check_order=False)
 print(time.perf_counter() - start)
 """
 FROM_FILE = """

@@ -52,7 +52,10 @@ class Progress:
 
 async def post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, body: bytes) -> bytes:
     """Post JSON on an open connection, and return the body of the answer."""
-    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
     writer.write(head.encode() + body)
     answered = (await reader.readuntil(b"\r\n\r\n")).lower()
     if b" 200 " not in answered.partition(b"\r\n")[0]:

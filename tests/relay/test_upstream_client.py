@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -133,7 +134,17 @@ FAULTS: Final[dict[str, tuple[Reply, type[DerenderError], str]]] = {
     "another encoding": (
         Reply([b"not compressed"], headers=[("content-encoding", "gzip")]),
         BadGateway,
-        "does not match its Content-Encoding",
+        "has a Content-Encoding, which was not asked for",
+    ),
+    "compressed twice": (
+        Reply([gzip.compress(gzip.compress(bytes(10_000_000)))], headers=[("content-encoding", "gzip, gzip")]),
+        BadGateway,
+        "has a Content-Encoding, which was not asked for",
+    ),
+    "an error that is compressed": (
+        Reply([gzip.compress(bytes(10_000_000))], 500, headers=[("content-encoding", "br")]),
+        BadGateway,
+        "has a Content-Encoding, which was not asked for",
     ),
     "a redirect": (answer({}, 307, [("location", "http://127.0.0.1:9")]), UpstreamFailed, "with status 307"),
     "an error": (Reply([b"x" * LIMIT], 500), UpstreamFailed, "responded with status 500"),

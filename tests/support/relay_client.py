@@ -30,7 +30,7 @@ class RelayClient(ABC):
     def post(self, path: str, body: object, headers: Mapping[str, str] = {}) -> httpx.Response:
         """Post JSON, or bytes as they are."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self.request("POST", path, content, headers)
+        return self.request("POST", path, content, {"content-type": "application/json", **headers})
 
     def get(self, path: str) -> httpx.Response:
         """Send a GET request."""

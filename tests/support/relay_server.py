@@ -71,6 +71,9 @@ class RelayServer(RelayClient):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         connection.settimeout(20)
         connection.connect(("127.0.0.1", self.port))
-        head = f"POST {path} HTTP/1.1\r\nhost: relay\r\ncontent-length: {len(content)}\r\n\r\n"
+        head = (
+            f"POST {path} HTTP/1.1\r\nhost: relay\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(content)}\r\n\r\n"
+        )
         connection.sendall(head.encode() + content)
         return connection

@@ -52,6 +52,7 @@ def create_app(
     *,
     max_body_bytes: int,
     allowed_origins: Sequence[str] = (),
+    loopback: bool = False,
     operations: Iterable[Operation] = (),
     lifespan: Lifespan | None = None,
     observe: Observe | None = None,
@@ -62,6 +63,7 @@ def create_app(
         models: The models served.
         max_body_bytes: Maximum size of a request body, after decompression.
         allowed_origins: Origins of the web pages that may call from a browser (CORS); `*` for all.
+        loopback: Whether only this machine can reach the application, so that other pages must not.
         operations: More operations to serve.
         lifespan: Opens what these operations need, and closes it at the end.
         observe: Called with an observation of each request once its answer is complete.
@@ -69,6 +71,11 @@ def create_app(
     app = _Application([*core_operations(models, max_body_bytes=max_body_bytes), *operations], lifespan)
     # Each middleware wraps those added before.
     app.add_middleware(CompressionMiddleware)
+    if loopback:
+        # Imported here: functions can be reached.
+        from .origins import LoopbackMiddleware
+
+        app.add_middleware(LoopbackMiddleware, allowed_origins=allowed_origins)
     app.add_middleware(FaultMiddleware)
     if allowed_origins:
         # Imported here: most processes serve no browsers.

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from derender.errors import UnsupportedEncoding
+from derender.errors import UnsupportedEncoding, UnsupportedType
 from derender.protocol.gunzip import body_too_large, gunzip
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["read_body"]
+__all__ = ["read_body", "read_json"]
+
+_JSON: Final = re.compile(r"application/([\w.+-]+\+)?json\s*(;.*)?", re.IGNORECASE | re.DOTALL)
+"""The media type of JSON (RFC 8259), with parameters or none."""
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -41,3 +45,17 @@ async def read_body(request: Request, limit: int) -> bytes:
     if encoding not in ("gzip", "x-gzip"):
         raise UnsupportedEncoding(f"Content-Encoding must be gzip or identity, got {encoding!r}")
     return gunzip(body, limit)
+
+
+async def read_json(request: Request, limit: int) -> bytes:
+    """Read the body of a request that says that it is JSON.
+
+    A web page of another origin can't send such a request without asking first (CORS), but any other.
+
+    Raises:
+        UnsupportedType: `Content-Type` is not JSON.
+        DerenderError: As `read_body` does.
+    """
+    if not _JSON.fullmatch(request.headers.get("content-type", "").strip()):
+        raise UnsupportedType("Content-Type must be application/json")
+    return await read_body(request, limit)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["create_relay_app"]
 
 UPSTREAM_ERRORS: Final = {
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not said to be JSON, or is encoded otherwise than by gzip.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "An upstream refused the request; 400, 413, 429 and 503 may mean so, too.",
     HTTPStatus.TOO_MANY_REQUESTS: "An upstream accepts no more requests for now.",
     HTTPStatus.SERVICE_UNAVAILABLE: "An upstream is too busy, or not available for now.",
@@ -47,6 +48,7 @@ def create_relay_app(
     *,
     max_body_bytes: int,
     allowed_origins: Sequence[str] = (),
+    loopback: bool = False,
     observe: Observe | None = None,
 ) -> FastAPI:
     """Create the application that derenders and relays.
@@ -56,6 +58,7 @@ def create_relay_app(
         settings: The relay's settings. Without a render service, the application has no OpenAI routes.
         max_body_bytes: Maximum size of a request body, and of an upstream's response that is not a stream.
         allowed_origins: Origins of the web pages that may call from a browser (CORS); `*` for all.
+        loopback: Whether only this machine can reach the application, so that other pages must not.
         observe: Called with an observation of each request once its answer is complete.
 
     Raises:
@@ -72,6 +75,7 @@ def create_relay_app(
         models,
         max_body_bytes=max_body_bytes,
         allowed_origins=allowed_origins,
+        loopback=loopback,
         operations=_operations(models, settings, max_body_bytes),
         lifespan=lifespan,
         observe=observe,

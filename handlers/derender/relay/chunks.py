@@ -12,6 +12,7 @@ from derender.protocol.generate import GenerateChunk
 from derender.protocol.limits import Limits, check_chunk, check_length
 from derender.protocol.reading import read
 
+from .generate_requests import TRANSFER_PARAMS
 from .upstream.errors import refusal
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NOT_FOR_CLIENTS", "ChunkReader", "first_tokens", "unusable_event"]
 
-NOT_FOR_CLIENTS: Final[dict[str, None]] = {"kv_transfer_params": None, "ec_transfer_params": None}
-"""Fields by which servers find each other's caches."""
+NOT_FOR_CLIENTS: Final[dict[str, None]] = dict.fromkeys(TRANSFER_PARAMS)
+"""Fields that are left out of answers."""
 
 
 class ChunkReader:

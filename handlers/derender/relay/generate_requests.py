@@ -21,13 +21,22 @@ if TYPE_CHECKING:
 
     from .requests import ClientRequest
 
-__all__ = ["PreparedRequest", "add_stop_strings", "prepare_request", "read_generate_requests"]
+__all__ = [
+    "TRANSFER_PARAMS",
+    "PreparedRequest",
+    "add_stop_strings",
+    "prepare_request",
+    "read_generate_requests",
+]
 
 DELTA: Final = 1
 """`output_kind`: each event contains the new tokens."""
 FINAL_ONLY: Final = 2
 """`output_kind`: one response contains all tokens."""
 
+
+TRANSFER_PARAMS: Final = ("kv_transfer_params", "ec_transfer_params")
+"""Fields by which servers find each other's caches."""
 
 ClientT = TypeVar("ClientT", bound="ClientRequest")
 
@@ -64,7 +73,7 @@ def add_stop_strings(client: ClientT, request: GenerateRequest) -> ClientT:
 
 
 def prepare_request(
-    request: GenerateRequest, client: ClientRequest, model: str, limits: Limits
+    request: GenerateRequest, client: ClientRequest, model: str, limits: Limits, *, transfers: bool = False
 ) -> PreparedRequest:
     """Check a generate request and write it as the generate server gets it.
 
@@ -74,6 +83,7 @@ def prepare_request(
             looks for.
         model: Name of the model.
         limits: The limits of the model.
+        transfers: Whether clients may say where caches are.
 
     Raises:
         BadRequest: The prompt or the number of choices is out of bounds, or the request can't be written again.
@@ -84,8 +94,13 @@ def prepare_request(
     check_count("generate_request.sampling_params.n", n, limits)
     streamed = client.stream or _may_end_early(client, params)
     request_id = request.request_id or uuid4().hex
+    extra = request.model_extra or {}
+    if not transfers:
+        extra, params = _without_transfers(extra), _without_transfers(params)
+        if isinstance(arguments := params.get("extra_args"), dict):
+            params = {**params, "extra_args": _without_transfers(arguments)}
     content = {
-        **{name: value for name, value in (request.model_extra or {}).items() if name != "output_mode"},
+        **{name: value for name, value in extra.items() if name != "output_mode"},
         **({} if request.model is None else {"model": request.model}),
         "token_ids": request.token_ids,
         "request_id": request_id,
@@ -113,6 +128,11 @@ def read_generate_requests(content: bytes) -> list[GenerateRequest]:
     if not requests:
         raise BadGateway("the render service's response is not a generate request or a list of them")
     return requests
+
+
+def _without_transfers(fields: dict[str, Any]) -> dict[str, Any]:
+    """Leave out by which fields a server would fetch caches from addresses that a client chose."""
+    return {name: value for name, value in fields.items() if name not in TRANSFER_PARAMS}
 
 
 def _choice_count(number: object, client: ClientRequest) -> int:

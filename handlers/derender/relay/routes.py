@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fastapi import Request, Response
 
 from derender.errors import BadGateway, DerenderError
-from derender.http.body import read_body
+from derender.http.body import read_json
 from derender.http.observation import is_observed, note
 from derender.http.responses import json_response
 from derender.protocol.limits import check_count
@@ -79,14 +79,18 @@ class Routes:
 
     async def relay(self, request: Request) -> Response:
         """Send a generate request to a generate server, and derender what it generates."""
-        body = read(self.endpoint.relay_request, await read_body(request, self.max_body_bytes))
+        body = read(self.endpoint.relay_request, await read_json(request, self.max_body_bytes))
         given = add_stop_strings(body.client or self.endpoint.client_request(), body.generate_request)
         exchange = self._exchange(request, given, model=body.model, upstream=body.upstream)
         model, name = exchange.requested
         missing = body.client is None and self.endpoint.parses and model.parsers is not None
         respond = self._responder(exchange, self.endpoint.openai.client_field, None if missing else given)
         prepared = prepare_request(
-            body.generate_request, given, body.generate_request.model or name, model.limits
+            body.generate_request,
+            given,
+            body.generate_request.model or name,
+            model.limits,
+            transfers=exchange.upstream.transfer_params,
         )
 
         async def prepare() -> Sequence[PreparedRequest]:
@@ -96,7 +100,7 @@ class Routes:
 
     async def create(self, request: Request) -> Response:
         """Have a client's request rendered, and then answer it as `relay` does."""
-        content = await read_body(request, self.max_body_bytes)
+        content = await read_json(request, self.max_body_bytes)
         client = read(self.endpoint.client_request, content)
         exchange = self._exchange(request, client)
         respond = self._responder(exchange, "body", client)
@@ -152,7 +156,12 @@ class Routes:
             raise BadGateway(f"the render service returned {len(requests)} prompts for one conversation")
         check_count("prompt", len(requests) * exchange.client.n, model.limits)
         try:
-            return [prepare_request(each, exchange.client, name, model.limits) for each in requests]
+            return [
+                prepare_request(
+                    each, exchange.client, name, model.limits, transfers=exchange.upstream.transfer_params
+                )
+                for each in requests
+            ]
         except DerenderError as error:
             raise BadGateway("the render service's response can't be relayed", quoting=error.message) from None
 

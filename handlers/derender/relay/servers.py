@@ -64,12 +64,14 @@ class Upstream(Server):
     Attributes:
         model: The only model that it serves, by the name of its vocabulary; None if it serves all of them.
         render: The render service of its own, which turns clients' requests into generate requests.
+        transfer_params: Whether clients may say where it fetches caches.
     """
 
     title: ClassVar[str] = "the generate server"
 
     model: str | None = None
     render: Server | None = None
+    transfer_params: bool = False
 
 
 def read_server(name: str, text: str, environment: Mapping[str, str]) -> Server:
@@ -179,6 +181,12 @@ def _name(name: object, _: Mapping[str, str]) -> str:
     return name
 
 
+def _flag(value: object, _: Mapping[str, str]) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("transfer_params must be true or false")  # noqa: TRY004 - the JSON is wrong
+    return value
+
+
 def _render(value: object, environment: Mapping[str, str]) -> Server:
     try:
         return Server(RENDER, **_fields(value, _SERVER, environment))
@@ -209,4 +217,9 @@ def _header_value(name: str, value: str, environment: Mapping[str, str]) -> str:
 _Reader = Callable[[object, "Mapping[str, str]"], object]
 """Reads a field: `(value, environment)`."""
 _SERVER: Final[Mapping[str, _Reader]] = {"url": _url, "headers": _headers, "served_model_name": _name}
-_UPSTREAM: Final[Mapping[str, _Reader]] = {**_SERVER, "model": _name, "render": _render}
+_UPSTREAM: Final[Mapping[str, _Reader]] = {
+    **_SERVER,
+    "model": _name,
+    "render": _render,
+    "transfer_params": _flag,
+}

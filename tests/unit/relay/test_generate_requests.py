@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tests.support.relay_in_process import InProcessRelay, UpstreamTransport
     from tests.support.upstream_server import ReceivedRequest, Reply
 
+    from .conftest import RelayFactory
+
 OUTPUT = [9707, END]
 """Hello, and the end of the turn."""
 
@@ -44,6 +46,27 @@ def test_a_generate_request_is_passed_on_unchanged(relay: InProcessRelay, upstre
     assert received.headers["authorization"] == "Bearer secret-token"
     assert received.headers["content-type"] == "application/json"
     assert received.headers["accept"] == "text/event-stream"
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+@pytest.mark.parametrize("rendered", [False, True])
+def test_clients_say_where_caches_are_only_if_allowed(
+    make_relay: RelayFactory, upstream: UpstreamTransport, *, allowed: bool, rendered: bool
+) -> None:
+    server = {"url": "http://gpu", "render": "http://render"}
+    relay = make_relay(upstreams=json.dumps({"gpu": {**server, "transfer_params": allowed}}))
+    transfers = {"kv_transfer_params": {"remote_host": "10.0.0.7"}, "ec_transfer_params": {"a": "10.0.0.7"}}
+    request = generate_request(sampling_params={"extra_args": {**transfers, "b": 1}}, **transfers)
+    if rendered:
+        replies = iter([answer(request), stream(chunks_of(OUTPUT))])
+        upstream.respond = lambda _: next(replies)
+        relay.stream(CHAT, {"messages": [], "stream": True, **transfers})
+    else:
+        upstream.replies(stream(chunks_of(OUTPUT)))
+        relay.stream(CHAT + RELAY, relay_chat(request))
+    received = upstream.requests[-1].body
+    assert received["sampling_params"]["extra_args"] == ({**transfers, "b": 1} if allowed else {"b": 1})
+    assert [name in received for name in transfers] == [allowed, allowed]
 
 
 @pytest.mark.parametrize(("given", "sent"), [({}, {}), ({"output_kind": 1}, {"output_kind": 2})])

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.support.generate_protocol import generate_request, response_of
-from tests.support.qwen3 import PROMPT
+from tests.support.generate_protocol import chunks_of, generate_request, response_of
+from tests.support.qwen3 import END, PROMPT
 from tests.support.relay_client import CHAT, COMPLETIONS, RELAY
 from tests.support.relay_faults import BAD_GATEWAY, TIMEOUT, read_error
 from tests.support.relay_requests import relay_chat, relay_completion
-from tests.support.upstream_server import GENERATE, Reply, answer, break_off, hang
+from tests.support.upstream_server import GENERATE, Reply, answer, break_off, hang, stream
 
 if TYPE_CHECKING:
     from tests.support.relay_in_process import InProcessRelay, UpstreamTransport
@@ -204,3 +204,29 @@ def test_a_chat_must_be_rendered_to_one_prompt(
     upstream.replies(answer([generate_request()] * 2))
     assert read_error(plain_relay.post(CHAT, {"messages": [], "stream": streamed})) == BAD_GATEWAY
     assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        ("application/json", 200),
+        ("Application/JSON; charset=utf-8", 200),
+        ("application/vnd.api+json", 200),
+        ("text/plain", 415),
+        ("text/plain; application/json", 415),
+        ("application/x-www-form-urlencoded", 415),
+        ("multipart/form-data", 415),
+        ("application/jsonx", 415),
+        ("", 415),
+    ],
+)
+def test_a_body_says_that_it_is_json(
+    relay: InProcessRelay, upstream: UpstreamTransport, content_type: str, status: int
+) -> None:
+    """A page of another origin may send a body of some other types without asking."""
+    upstream.replies(stream(chunks_of([9707, END])))
+    response = relay.post(CHAT + RELAY, relay_chat(), {"content-type": content_type})
+    assert response.status_code == status
+    assert len(upstream.requests) == (status == 200)
+    if status == 415:
+        assert response.json()["error"]["message"] == "Content-Type must be application/json"

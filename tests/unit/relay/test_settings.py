@@ -117,10 +117,11 @@ def test_an_upstream_may_have_a_model_and_a_render_service() -> None:
         ('{"a": {}}', "a: the URL must be"),
         (
             '{"a": {"url": "http://a", "header": {}}}',
-            "only have url, headers, served_model_name, model and render, each once",
+            "only have url, headers, served_model_name, model, render and transfer_params, each once",
         ),
         ('{"a": {"url": "http://a", "url": "http://b"}}', "each once"),
         ('{"a": {"url": "http://a", "model": 1}}', "a: the name of a model must be"),
+        ('{"a": {"url": "http://a", "transfer_params": 1}}', "a: transfer_params must be true or false"),
         ('{"a": {"url": "http://a", "served_model_name": ""}}', "a: the name of a model must be"),
         (
             '{"a": {"url": "http://a", "render": 1}}',
