@@ -1,5 +1,7 @@
-# Everything runs in .venv, which `make setup` creates with the interpreter that PYTHON names.
-PYTHON ?= python3
+# Everything runs in .venv, which `make setup` creates with the Python that the functions run on, or the one that PYTHON names.
+RUNTIME = $(shell sed -n 's/^ *Runtime: python\([0-9.]*\).*/\1/p' template.yaml)
+PYTHON ?= $(call find_python,$(RUNTIME))
+find_python = $(shell $(MAKE) --silent --no-print-directory --directory handlers runtime-python PYTHON_VERSION=$(1) PYTHON=python3)
 BIN := .venv/bin
 TOKENIZERS := .cache/tokenizers
 ARCHITECTURE ?= x86_64
@@ -16,9 +18,12 @@ help: ## Show this help
 setup: $(BIN)/.made ## Create .venv with everything that development needs
 
 $(BIN)/.made: pyproject.toml
+	@test -n '$(PYTHON)' || { echo "Found no Python $(RUNTIME), which the functions run on. Install it, for example with" \
+		"'uv python install $(RUNTIME)', or choose another from 3.11 on: make PYTHON=python3.12 setup" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "derender needs Python 3.11 or later; choose one with: make PYTHON=python3.13 setup"; exit 1; }
-	$(PYTHON) -m venv .venv
+		|| { echo "derender needs Python 3.11 or later" >&2; exit 1; }
+	@# What is installed for one version does not work in another.
+	@test "$$($(BIN)/python -V 2>&1)" = "$$($(PYTHON) -V)" || $(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 

@@ -45,8 +45,18 @@ class Servers:
 def lay_out(folder: Path) -> None:
     """Make a folder look like the project, with a model in `~/models`. What commands write stays in it."""
     for path in ROOT.iterdir():
-        if path.name not in ("build", "dist") and (not path.name.startswith(".") or path.name == ".venv"):
+        if path.name not in ("build", "dist") and not path.name.startswith("."):
             (folder / path.name).symlink_to(path)
+    # The environment of the tests, complete whatever has changed since, so that `make` does not make it again.
+    programs = folder / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for path in Path(sys.prefix).iterdir():
+        if path.name != programs.name:
+            (programs.parent / path.name).symlink_to(path)
+    for path in Path(sys.prefix, programs.name).iterdir():
+        if path.name != ".made":
+            (programs / path.name).symlink_to(path)
+    (programs / ".made").touch()
     model = write_folder(folder / "models" / "my-model", byte_level_tokenizer(), config={"vocab_size": 512})
     (model / "tokenizer_config.json").write_text('{"eos_token": "<|end|>"}', encoding="utf-8")
 

@@ -12,6 +12,7 @@ import sys
 import time
 import tomllib
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -34,7 +35,6 @@ from .running import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 START_SECONDS: Final = 30
 pages: Final = pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def check_command(command: str) -> None:
     if program == "vllm":
         check_vllm(arguments)
     if program.startswith(".venv/bin/"):
-        assert (ROOT / program).exists(), command
+        assert Path(sys.executable).with_name(Path(program).name).exists(), command
     for word in words:
         assert not word.startswith("examples/") or (ROOT / word).exists(), command
     if program.endswith("derender") and "--help" not in arguments:

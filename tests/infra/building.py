@@ -21,7 +21,7 @@ from fetch import lock
 from tests.support.environment import inherited
 from tests.support.paths import CACHE
 
-from .stack import REGION, ROOT
+from .stack import REGION, ROOT, RUNTIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -94,7 +94,7 @@ def wheels(architecture: str) -> list[str]:
 @cache
 def runtime_python() -> Path | None:
     """Return a Python of the function's version with the runtime client, or None if this machine has none."""
-    environment = CACHE / "python3.13"
+    environment: Path = CACHE / RUNTIME
     interpreter = environment / "bin" / "python"
     with lock(environment.parent):
         if not (interpreter.is_file() and (environment / "complete").is_file()):

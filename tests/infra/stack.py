@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Template = dict[str, Any]
     Resource = dict[str, Any]
 
-__all__ = ["ACCOUNT", "INFRA", "REGION", "ROOT", "TEMPLATE", "Stack", "read", "stack", "translate"]
+__all__ = ["ACCOUNT", "INFRA", "REGION", "ROOT", "RUNTIME", "TEMPLATE", "Stack", "read", "stack", "translate"]
 
 ROOT: Final = Path(__file__).parents[2]
 TEMPLATE: Final = ROOT / "template.yaml"
@@ -217,6 +217,10 @@ def read(path: Path) -> Template:
     """Read a template. Nobody may change it."""
     template: Template = yaml_parse(path.read_text(encoding="utf-8"))
     return template
+
+
+RUNTIME: Final = read(TEMPLATE)["Globals"]["Function"]["Runtime"]
+"""What the functions run on. The build, the tests and the documentation follow it."""
 
 
 def translate(template: Template, parameters: Mapping[str, str]) -> Template:

@@ -30,7 +30,7 @@ from moto.core.botocore_stubber import BotocoreStubber
 
 from tests.support.functions import load_function, same_logging
 
-from .stack import ACCOUNT, REGION, stack
+from .stack import ACCOUNT, REGION, RUNTIME, stack
 from .step_functions import as_in_aws
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Account:
         self._lambda = SESSION.client("lambda")
         self._lambda.create_function(
             FunctionName=FUNCTION,
-            Runtime="python3.13",
+            Runtime=RUNTIME,
             Role=self._role,
             Handler="batch.handler",
             Code={"ZipFile": _archive("first")},

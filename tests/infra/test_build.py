@@ -26,7 +26,7 @@ from tests.support.lambda_emulator import Runtime, http_event
 
 from .building import ARCHITECTURE, built, run, runtime_python, wheels
 from .parameters import API_KEY, FUNCTION_URL, REST_API
-from .stack import INFRA, ROOT, TEMPLATE, read, stack
+from .stack import INFRA, ROOT, RUNTIME, TEMPLATE, read, stack
 
 MACHINES: Final = {"x86_64": ("x86_64", 0x3E), "arm64": ("aarch64", 0xB7)}
 """Architecture → its name in file names, and its number in an ELF file."""
@@ -34,6 +34,8 @@ NOT_DEPLOYED: Final = {"huggingface-hub"}
 """Packages that tokenizers needs only for downloads."""
 API: Final = "ApiFunction"
 RELAY: Final = "RelayStack/RelayFunction"
+VERSION: Final = RUNTIME.removeprefix("python")
+CACHE_TAG: Final = f"cpython-{VERSION.replace('.', '')}"
 PACKAGED: Final = (API, "BatchStack/BatchFunction", RELAY)
 
 
@@ -47,7 +49,7 @@ class Package(NamedTuple):
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
-    """The package that SAM builds, or one for this Python on machines without Python 3.13."""
+    """The package that SAM builds, or one for this Python on machines without the runtime's."""
     if python := runtime_python():
         return Package(built() / API, built() / "TokenizerLayer" / "tokenizer", python)
     function, layer = tmp_path_factory.mktemp("function"), tmp_path_factory.mktemp("layer")
@@ -67,9 +69,9 @@ def test_the_package_has_the_handlers_and_their_libraries() -> None:
     extensions = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.so")}
     machine, number = MACHINES[ARCHITECTURE]
     assert {
-        f"msgspec/_core.cpython-313-{machine}-linux-gnu.so",
-        f"orjson/orjson.cpython-313-{machine}-linux-gnu.so",
-        f"pydantic_core/_pydantic_core.cpython-313-{machine}-linux-gnu.so",
+        f"msgspec/_core.{CACHE_TAG}-{machine}-linux-gnu.so",
+        f"orjson/orjson.{CACHE_TAG}-{machine}-linux-gnu.so",
+        f"pydantic_core/_pydantic_core.{CACHE_TAG}-{machine}-linux-gnu.so",
         "tokenizers/tokenizers.abi3.so",
     } <= extensions.keys()
     for path in extensions.values():
@@ -146,7 +148,7 @@ def test_requirements_are_complete() -> None:
         *project["optional-dependencies"]["functions"],
         *(line for each in installed.values() for line in each.requires or ()),
     ]
-    environment = {"python_version": "3.13", "python_full_version": "3.13.0", "extra": ""}
+    environment = {"python_version": VERSION, "python_full_version": f"{VERSION}.0", "extra": ""}
     for requirement in map(Requirement, needed):
         name = canonicalize_name(requirement.name)
         if name in NOT_DEPLOYED or (requirement.marker and not requirement.marker.evaluate(environment)):
@@ -225,7 +227,7 @@ def test_the_authorizer_runs(package: Package) -> None:
 
 def test_sources_are_compiled_if_there_is_a_python_of_the_runtime() -> None:
     for source in (built() / API).rglob("*.py"):
-        compiled = source.parent / "__pycache__" / f"{source.stem}.cpython-313.pyc"
+        compiled = source.parent / "__pycache__" / f"{source.stem}.{CACHE_TAG}.pyc"
         if runtime_python():
             # With the flags 1, Python does not look at the source.
             assert compiled.read_bytes()[4:8] == b"\1\0\0\0", source

@@ -27,7 +27,7 @@ from derender.vocabulary import load
 
 from .building import built, sam
 from .parameters import API_KEY, FUNCTION_URL, NETWORK, REST_API
-from .stack import REGION, read, stack, translate
+from .stack import REGION, RUNTIME, read, stack, translate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -260,7 +260,7 @@ def test_functions_have_their_settings(account: Account, path: str) -> None:
     root, name = at(path, stack(**PARAMETERS))
     wanted = root.properties(name)
     assert made["Handler"] == FUNCTIONS[path] == wanted["Handler"]
-    assert made["Runtime"] == "python3.13"
+    assert made["Runtime"] == RUNTIME
     assert made["Architectures"] == ["x86_64"]
     assert (made["Timeout"], made["MemorySize"]) == (wanted["Timeout"], int(wanted["MemorySize"]))
     assert made["Description"]
@@ -293,7 +293,7 @@ def test_the_layer_has_a_vocabulary_that_loads(account: Account, tmp_path: Path)
     version = account.client("lambda").get_layer_version(LayerName=layer["LayerArn"], VersionNumber=1)
     content = account.code("TokenizerLayer")
     assert version["Content"]["CodeSha256"] == sha256(content)
-    assert version["CompatibleRuntimes"] == ["python3.13"]
+    assert version["CompatibleRuntimes"] == [RUNTIME]
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         archive.extractall(tmp_path)
     (path,) = tmp_path.glob("**/*.vocab")

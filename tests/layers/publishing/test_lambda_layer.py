@@ -21,6 +21,7 @@ from derender.vocabulary import load
 from layer_compiler import LayerError
 from layer_compiler.publishing import lambda_layer
 from layer_compiler.publishing.archive import pack
+from layer_compiler.publishing.lambda_layer import RUNTIMES
 from tests.support.small_tokenizers import byte_level_tokenizer, sentence_piece_tokenizer, write_folder
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def test_a_version_is_published_and_its_arn_printed(
     assert publish(folder, *bucket) == 0
     (version,) = versions()
     assert capsys.readouterr().out == f"{version['LayerVersionArn']}\n"
-    assert version["CompatibleRuntimes"] == ["python3.13"]
+    assert version["CompatibleRuntimes"] == [*RUNTIMES]
     assert set(version["CompatibleArchitectures"]) == {"x86_64", "arm64"}
     assert version["LicenseInfo"] == "MIT, Apache-2.0"
     assert version["Description"].startswith("org/tiny, spm; sha256:")
