@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from derender.parsing import CallStart, Content, Reasoning
+from derender.parsing.arguments.notation import JSON, START, read_notation
 from tests.support.parsers import fold
 
 if TYPE_CHECKING:
@@ -45,10 +46,12 @@ def _find_faults(output: Broken, events: Sequence[Event], written: str, markers:
     source, calls = output.source, fold(events).calls
     said = "".join(map(_say, events))
     headers = "".join([written[begin:end] for begin, end in _find(source.headers, written)])
+    counts = {word: said.count(word) - (word in written) for word in output.words}
+    left_out = f"{headers}{_beside_calls(written)}" if min(counts.values(), default=0) < 0 else ""
     faults = [
-        f"{word} comes {count} times"
-        for word in output.words
-        if (count := said.count(word)) != (word in written) and not (count == 0 and word in headers)
+        f"{word} comes {count} times too often"
+        for word, count in counts.items()
+        if count and not (count < 0 and word in left_out)
     ]
     # White space after a marker of the prompt belongs to it, as does white space in a header that it begins.
     space = len(written) - len(written.lstrip(_SPACE))
@@ -57,12 +60,13 @@ def _find_faults(output: Broken, events: Sequence[Event], written: str, markers:
     begin = [(0, end) for end in range(1, space + 1)] * marked
     if not _is_aligned(written, [*begin, *markers, *_find(source.tags, written)], events):
         faults.append("the text is not what was written, but for markup and the white space beside it")
-    # Words that are joined are nowhere in the output. A call may have stood between two.
+    # Words that are joined are nowhere in the output, if not a call or a marker alone stood between two.
+    plain = "".join([written[begin:end] for begin, end in _between(markers, len(written))])
     texts = " ".join(
         "".join([each.text if isinstance(each, kind) else " " * isinstance(each, CallStart) for each in events])
         for kind in (Content, Reasoning)
     )
-    new = {word for word in re.findall(r"\w+", texts) if word not in written}
+    new = {word for word in re.findall(r"\w+", texts) if word not in written and word not in plain}
     # Of a call that broke, a client has parts of words.
     if new and all(is_object(arguments) for _, arguments in calls):
         faults.append(f"new words: {new}")
@@ -84,6 +88,27 @@ def is_object(arguments: str) -> bool:
 def _find(expressions: Sequence[str], text: str) -> list[Span]:
     """Find expressions: the last group of each, or all of it."""
     return [match.span(match.lastindex or 0) for each in expressions for match in re.finditer(each, text)]
+
+
+def _between(spans: Sequence[Span], size: int) -> list[Span]:
+    """Return the spans between spans."""
+    begins = [0, *sorted(end for _, end in spans)]
+    return list(zip(begins, [*sorted(begin for begin, _ in spans), size], strict=True))
+
+
+def _beside_calls(written: str) -> str:
+    """Return what objects that are calls have besides a name and arguments, which are first of their keys."""
+    beside = ""
+    for place in range(len(written)):
+        if written[place] == "{":
+            result = read_notation(JSON, START, written, place, markers={}, final=True)
+            if result.state.phase == "done":
+                members = json.loads(result.json, object_pairs_hook=list)
+                keys = ["arguments" if key == "parameters" else key for key, _ in members]
+                if {"name", "arguments"} <= {*keys}:
+                    own = (keys.index("name"), keys.index("arguments"))
+                    beside += str([member for number, member in enumerate(members) if number not in own])
+    return beside
 
 
 def _say(event: Event) -> str:

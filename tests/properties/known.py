@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import Phase, given, settings
-
-from .examples import tried
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from _pytest.mark.structures import ParameterSet
-    from hypothesis.strategies import SearchStrategy
 
-__all__ = ["quickly", "with_known"]
+__all__ = ["with_known"]
 
 KNOWN: Final[dict[str, frozenset[str]]] = {
     "mixed": frozenset(
@@ -96,22 +92,8 @@ KNOWN: Final[dict[str, frozenset[str]]] = {
 
 
 def with_known(name: str, values: Iterable[Any]) -> list[ParameterSet]:
-    """Return the parameters of a test. It fails for those that are known, if not with few examples."""
-    marks = [pytest.mark.xfail(raises=AssertionError, strict=False)]
+    """Return the parameters of a test. It does not run for those that are known, if not with `--runxfail`."""
+    marks = [pytest.mark.xfail(reason="known", run=False)]
     names = [(value, str(getattr(value, "name", value))) for value in values]
     assert {each for _, each in names} >= KNOWN[name]
     return [pytest.param(value, id=each, marks=marks * (each in KNOWN[name])) for value, each in names]
-
-
-def quickly(
-    examples: int,
-    check: Callable[[Any, Any], None],
-    output: SearchStrategy[Any],
-    choice: SearchStrategy[Any],
-) -> None:
-    """Try some examples, without looking for smaller ones."""
-
-    def run(output: Any, choice: Any) -> None:
-        check(output, choice)
-
-    settings(tried(examples), phases=[Phase.generate])(given(output, choice)(run))()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from hypothesis import assume
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from derender.parsing.arguments.notation import JSON, START, read_notation
@@ -14,7 +14,8 @@ from tests.support.deliveries import Chat
 from .accounts import is_object
 from .broken import altered, mixed
 from .encoding import split
-from .known import quickly, with_known
+from .examples import tried
+from .known import with_known
 from .outputs import FAMILIES
 from .sources import PARSERS
 
@@ -31,13 +32,17 @@ _SIZES: Final = st.lists(st.integers(0, 12), max_size=20)
 
 
 @pytest.mark.parametrize("tools", with_known("mixed deliveries", PARSERS))
-def test_mixed_markup_is_delivered_alike(tools: str | None) -> None:
-    quickly(6, check, mixed(tools), _SIZES)
+@tried(6)
+@given(data=st.data())
+def test_mixed_markup_is_delivered_alike(tools: str | None, data: st.DataObject) -> None:
+    check(data.draw(mixed(tools)), data.draw(_SIZES))
 
 
 @pytest.mark.parametrize("family", with_known("altered deliveries", FAMILIES))
-def test_altered_messages_are_delivered_alike(family: Family) -> None:
-    quickly(4, check, altered(family), _SIZES)
+@tried(4)
+@given(data=st.data())
+def test_altered_messages_are_delivered_alike(family: Family, data: st.DataObject) -> None:
+    check(data.draw(altered(family)), data.draw(_SIZES))
 
 
 def check(output: Broken, sizes: Sequence[int]) -> None:

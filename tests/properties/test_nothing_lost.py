@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from derender.parsing.characters import decode_markers
@@ -13,7 +14,8 @@ from tests.support.parsers import request_parser
 
 from .accounts import find_faults
 from .broken import altered, mixed
-from .known import quickly, with_known
+from .examples import tried
+from .known import with_known
 from .outputs import FAMILIES
 from .sources import PARSERS
 
@@ -23,14 +25,18 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("tools", with_known("mixed", PARSERS))
-def test_mixed_markup_is_accounted_for(tools: str | None) -> None:
+@tried(12)
+@given(data=st.data())
+def test_mixed_markup_is_accounted_for(tools: str | None, data: st.DataObject) -> None:
     outputs = mixed(tools).filter(lambda output: output.source.keeps_all)
-    quickly(12, check, outputs, st.booleans())
+    check(data.draw(outputs), data.draw(st.booleans()))
 
 
 @pytest.mark.parametrize("family", with_known("altered", FAMILIES))
-def test_altered_messages_are_accounted_for(family: Family) -> None:
-    quickly(8, check, altered(family), st.booleans())
+@tried(8)
+@given(data=st.data())
+def test_altered_messages_are_accounted_for(family: Family, data: st.DataObject) -> None:
+    check(data.draw(altered(family)), data.draw(st.booleans()))
 
 
 def check(output: Broken, whole_calls: bool) -> None:

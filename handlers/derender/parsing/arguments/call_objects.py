@@ -62,6 +62,8 @@ class CallObjectsState(
     has_arguments: bool = False
     """Whether the open call has arguments."""
     written_id: str = ""
+    other_keys: bool = False
+    """Whether the open call has keys that calls don't have. They may be its arguments, if it has no others."""
 
 
 class ObjectName(NamedTuple):
@@ -193,7 +195,8 @@ class _Reader(Struct):
         elif written is not None:
             self.at = end
             state.key, state.text, state.value = _to_text(written), "", START
-            state.phase = "colon" if state.key in _KEYS or not self.known_keys else "bad"
+            state.other_keys |= state.key not in _KEYS
+            state.phase = "bad" if state.other_keys and self.known_keys else "colon"
 
     def _read_key(self) -> tuple[str | None, int]:
         """Read a key, in quotes or bare. Returns its JSON, empty if it is no key, or None if it may go on; and
@@ -306,7 +309,7 @@ class _Reader(Struct):
 
     def _end(self) -> None:
         state = self.state
-        if not state.named:
+        if not state.named or (state.other_keys and not state.has_arguments):
             state.phase = "bad"
             return
         if not state.has_arguments:

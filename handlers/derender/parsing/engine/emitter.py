@@ -23,6 +23,8 @@ __all__ = ["Emitter"]
 
 MAX_KEYS: Final = 48
 """Maximum number of parameters of a call whose names are remembered when calls are streamed."""
+MAX_IDS: Final = 16
+"""Maximum number of calls of an answer that keep the ids that the model wrote."""
 MAX_BUFFERED: Final = 1000
 """Maximum bytes of the state that a call may take that is kept when calls are streamed."""
 _BEGUN: Final = 2
@@ -67,14 +69,20 @@ class Emitter:
             self.events.append(Reasoning(text))
 
     def end_text(self, *, goes_on: bool) -> None:
-        """End text before a marker. White space that still waits is left out.
+        """End text before a marker. White space that still waits is left out, if not between words.
 
         Args:
             goes_on: Whether the text goes on after the marker. Otherwise another begins.
         """
-        self.state.leading_space = ""
         if not goes_on:
             self.state.shown = ""
+        if not self.state.shown:
+            self.state.leading_space = ""
+
+    def keep_space(self, space: str) -> None:
+        """Keep white space after a call that has no end marker. It is the answer's if the answer goes on."""
+        if self.state.shown == Shows.CONTENT.value and not self.state.leading_space:
+            self.state.leading_space = space[:MAX_LEADING_SPACE]
 
     def emit_leading_space(self) -> None:
         """Emit the white space of an output that has nothing else."""
@@ -182,6 +190,11 @@ class Emitter:
             self.state.leading_space = space[:MAX_LEADING_SPACE]
 
     def _begin_call(self, name: str, written_id: str, arguments: str) -> None:
+        ids, checksum = self.state.written_ids, crc32(written_id.encode(errors="replace"))
+        if checksum in ids or len(ids) >= MAX_IDS:
+            written_id = ""
+        elif written_id:
+            ids.add(checksum)
         self.events.append(CallStart(self.state.emitted, name, written_id))
         self.events.append(CallArguments(self.state.emitted, arguments))
         self.state.emitted += 1

@@ -291,11 +291,11 @@ class _Machine:
                 to = edge.otherwise
         if (calls := state.calls) is not None:
             emitter.add_markup(calls, text, self._count(at, at + len(text)))
-            to = self._act(edge, calls, captures)
+            to = self._act(edge, calls, captures, text)
         self._enter(to, captures)
 
-    def _act(self, edge: Edge, calls: OpenCalls, captures: Mapping[str, str]) -> str:
-        """Do what an edge does. Returns the region that follows."""
+    def _act(self, edge: Edge, calls: OpenCalls, captures: Mapping[str, str], text: str) -> str:
+        """Do what an edge does, whose pattern matched the text. Returns the region that follows."""
         emitter = self.emitter
         match edge.act:
             case Act.OPEN | Act.OPEN_CLOSE:
@@ -310,10 +310,12 @@ class _Machine:
             case _:
                 pass
         if edge.act in _CLOSING:
-            refused = calls.status is Status.TEXT and self.parser.calls_wanted
+            is_text = calls.status is Status.TEXT
             emitter.end_call(calls)
             emitter.step(calls, Step.CLOSE)
-            if refused and calls.origin in self.grammar.quotes:
+            if not is_text and not text.strip(WHITESPACE):
+                emitter.keep_space(text)
+            if is_text and self.parser.calls_wanted and calls.origin in self.grammar.quotes:
                 # The reasoning goes on.
                 return calls.origin
         return edge.to

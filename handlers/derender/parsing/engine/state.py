@@ -111,6 +111,8 @@ class ParserState(Struct, omit_defaults=True, forbid_unknown_fields=True):
     """How many calls were emitted."""
     called: bool = False
     """Whether one of them is complete."""
+    written_ids: set[int] = set()
+    """Checksums of the ids that the model wrote for them. Of two calls with one id, the first keeps it."""
     calls: OpenCalls | None = None
     """The open markup of calls."""
     lookbehind: Annotated[str, Meta(max_length=MAX_LOOKBEHIND)] = ""
@@ -121,7 +123,7 @@ class ParserState(Struct, omit_defaults=True, forbid_unknown_fields=True):
 
 def copy_state(state: ParserState) -> ParserState:
     """Copy a state, so that a run can change it."""
-    state = replace(state)
+    state = replace(state, written_ids=state.written_ids.copy())
     if (calls := state.calls) is not None:
         calls = state.calls = replace(calls, raw=calls.raw.copy(), kept=calls.kept.copy())
         if (call := calls.call) is not None:

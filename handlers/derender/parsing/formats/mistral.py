@@ -48,8 +48,8 @@ TOOLS: Final = Format(
         Edge((SPACE, "\n", *_UNMARKED), "arguments", Act.OPEN, slip=Slip.NO_SECTION),
     ),
     regions={
-        "objects": CallObjects(then="called", closes=True),
-        "arguments": Arguments(JSON, then="called", closes=True),
+        "objects": CallObjects(then="called", otherwise="content", closes=True),
+        "arguments": Arguments(JSON, then="called", otherwise="content", closes=True),
         **alone(),
     },
     ids=Ids.MISTRAL,

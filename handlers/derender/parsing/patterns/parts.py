@@ -192,7 +192,8 @@ def one_of(*patterns: Pattern | Part | str) -> Part:
 
 def same(name: str) -> Part:
     """Match what was captured before, under a name, once more."""
-    expression = Expression(rf"(?P={name}_{NUMBER})", rf"(?s:.{{0,{MAX_CAPTURED}}})\Z")
+    captured = f"(?P={name}_{NUMBER})"
+    expression = Expression(captured, rf"(?:{captured})?\Z")
     return lambda _: expression
 
 

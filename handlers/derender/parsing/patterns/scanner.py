@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from derender.parsing.characters import WHITESPACE
 
-from .parts import END_OF_OUTPUT, LINES, MAX_CAPTURED, MAX_SPACE, NO_SPACE, NUMBER, SPACE, either, join
+from .parts import END_OF_OUTPUT, LINES, MAX_SPACE, NO_SPACE, NUMBER, SPACE, either, join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +19,9 @@ __all__ = ["Match", "Scanner"]
 _NEVER: Final = "(?!)"
 _LEADING: Final[Mapping[Part | str, str]] = {SPACE: WHITESPACE, LINES: "\r\n"}
 """White space that a pattern may begin with."""
+_GROUP: Final = re.compile(rf"\(\?P<\w+{NUMBER}>")
+_CAPTURE: Final = re.compile(rf"\(\?P<(\w+{NUMBER})>(\[(?:\\.|[^\]\\])+\]\{{[\d,]+\}}\+)\)")
+_SAME: Final = re.compile(rf"\(\?P=(\w+{NUMBER})\)")
 
 
 class Match(NamedTuple):
@@ -103,9 +106,9 @@ class Scanner:
 
 
 def _without_groups(partial: str) -> str:
-    """Return an expression that captures nothing. What was captured before may be anything."""
-    partial = re.sub(rf"\(\?P<\w+_{NUMBER}>", "(?:", partial)
-    return re.sub(rf"\(\?P=\w+_{NUMBER}\)", f"(?s:.{{0,{MAX_CAPTURED}}}?)", partial)
+    """Return an expression that captures nothing. What was captured before may be any text of its set."""
+    captured = dict(_CAPTURE.findall(partial))
+    return _GROUP.sub("(?:", _SAME.sub(lambda same: captured[same[1]], partial))
 
 
 def _space_before(text: str, end: int, start: int, space: str) -> int:

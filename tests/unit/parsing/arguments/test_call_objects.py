@@ -144,6 +144,13 @@ def test_other_keys_are_ignored_or_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ['{"name": "f", "a": 1}', '{"a": 1, "name": "f"}', '{"name": "f", "a": 1, "arguments": null}']
+)
+def test_other_keys_in_place_of_arguments_are_no_call(text: str) -> None:
+    assert reads(text).phase == "bad"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         '{"name": "f", "arguments": {"a": 1}, "id": "x"}',
@@ -281,7 +288,9 @@ def test_a_beginning_of_the_end_marker_waits(text: str) -> None:
         )
 
 
-@pytest.mark.parametrize("text", ['{"name": "%s"}', '{"%s": 1, "name": "f"}', '{"id": "%s", "name": "f"}'])
+@pytest.mark.parametrize(
+    "text", ['{"name": "%s"}', '{"%s": 1, "name": "f", "arguments": {}}', '{"id": "%s", "name": "f"}']
+)
 def test_names_keys_and_ids_are_bounded(text: str) -> None:
     for pieces in cuts(text % ("x" * 180)):
         assert in_pieces(pieces, known_keys=False).phase == "done"

@@ -111,6 +111,26 @@ def test_missing_markers_between_calls_are_tolerated(output: str) -> None:
     check_both(marked_parsers("hermes"), output, Message(calls=[PARIS, PARIS]))
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "content"),
+    [
+        pytest.param("Hi ", "</tool_call></tool_call>then", "Hi then", id="a doubled end"),
+        pytest.param("Hi ", "}\n</tool_call>then", "Hi then", id="a doubled brace"),
+        pytest.param("Hi", " then", "Hi then", id="no end"),
+        pytest.param("Hi\n", " then", "Hi\nthen", id="no end, and space before the call"),
+        pytest.param("", "\nthen", "then", id="no end, and nothing before the call"),
+    ],
+)
+def test_white_space_around_a_call_parts_the_words(before: str, after: str, content: str) -> None:
+    call = HERMES.removesuffix("\n</tool_call>")
+    check_both(marked_parsers("hermes"), f"{before}{call}{after}", Message(content, "", [PARIS]))
+
+
+def test_other_keys_in_place_of_arguments_are_text() -> None:
+    output = '<tool_call>{"name": "get_weather", "city": "Paris"}</tool_call>'
+    check_both(marked_parsers("hermes"), output, Message(output))
+
+
 def test_an_empty_list_is_no_call_and_no_text() -> None:
     check_both(marked_parsers("hermes"), "<tool_call>[]</tool_call>", Message())
 

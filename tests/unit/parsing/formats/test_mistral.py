@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from derender.parsing import CallStart
+from derender.parsing.engine.emitter import MAX_IDS
 from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, request_parser
 
@@ -58,6 +59,28 @@ def test_calls_carry_the_id_that_the_model_wrote() -> None:
     output = "[TOOL_CALLS]get_time[CALL_ID]abc123DEF[ARGS]{}[TOOL_CALLS]get_time[ARGS]{}"
     events = parse_chunks(parser, [to_pieces(parser, output)])
     assert [event.written_id for event in events if isinstance(event, CallStart)] == ["abc123DEF", ""]
+
+
+def test_of_two_calls_with_one_id_the_first_keeps_it() -> None:
+    call = "[TOOL_CALLS]get_time[CALL_ID]%s[ARGS]{}"
+    for whole_calls in (True, False):
+        parser = request_parser(marked_parsers("mistral"), tools=TOOLS, whole_calls=whole_calls)
+        chunks = [to_pieces(parser, call % each) for each in ("aaaaaaaaa", "bbbbbbbbb", "aaaaaaaaa")]
+        written = [each.written_id for each in parse_chunks(parser, chunks) if isinstance(each, CallStart)]
+        assert written == ["aaaaaaaaa", "bbbbbbbbb", ""]
+
+
+def test_so_many_calls_keep_their_ids() -> None:
+    parser = request_parser(marked_parsers("mistral"), tools=TOOLS)
+    calls = [f"[TOOL_CALLS]get_time[CALL_ID]{number:09}[ARGS]{{}}" for number in range(MAX_IDS + 2)]
+    events = parse_chunks(parser, [to_pieces(parser, "".join(calls))])
+    written = [each.written_id for each in events if isinstance(each, CallStart)]
+    assert written == [*(f"{number:09}" for number in range(MAX_IDS)), "", ""]
+
+
+@pytest.mark.parametrize("output", ['[TOOL_CALLS][{""]', "[TOOL_CALLS]f[ARGS]{x]", "[TOOL_CALLS]f[ARGS]{x}]"])
+def test_brackets_after_a_fault_are_text(output: str) -> None:
+    check(marked_parsers("mistral"), output, Message(output))
 
 
 def test_arguments_may_be_missing() -> None:

@@ -18,6 +18,8 @@ from derender.parsing.patterns.parts import (
     capture,
     one_of,
     optional,
+    same,
+    some,
 )
 from derender.parsing.patterns.scanner import Match, Scanner
 
@@ -63,6 +65,9 @@ FOUND: Final = [
     pytest.param((one_of("a", "ab"),), "abc", "a", id="though the next is longer"),
     pytest.param(("<a>", SPACE, ahead("{")), "<a>x<a> {", "<a> ", id="ahead is not read"),
     pytest.param((ahead("x", SPACE, "y"),), "xx  y", "", id="the place before"),
+    pytest.param(("<", NAME, "><", same("name"), ">"), "<a><b><b>", "<b><b>", id="the same again"),
+    pytest.param((some("<a>"), "."), "<a> <a><b><a> \n<a><a>.", "<a> \n<a><a>.", id="some"),
+    pytest.param((some("<a>", least=2), "."), "<a>. <a><a>.", "<a><a>.", id="at least so many"),
     pytest.param(("<m>",), "<m>\ud800", "\ud800", id="a marker is its character"),
     pytest.param(("<", any_of("^>"), ">"), "<a\ud801b><ab>", "<ab>", id="a set holds no marker"),
     pytest.param(("(<m>)",), "(<m>)(\ud800)", "(\ud800)", id="a marker in text"),
@@ -104,6 +109,11 @@ def test_a_partial_match_holds_what_matches_later(pattern: Pattern, text: str, e
         pytest.param(("<", NAME, ">"), "x<na me", "", id="broken capture"),
         pytest.param(("<", any_of("a-z", most=3), ">"), "<abc", "<abc", id="all of a set that there may be"),
         pytest.param(("<", any_of("a-z", most=3), ">"), "<abcd", "", id="more of a set than may be"),
+        pytest.param(("<", NAME, "><", same("name"), ">"), "x<a><a", "<a><a", id="the same again"),
+        pytest.param(("<", NAME, "><", same("name"), ">"), "x<a><a b", "", id="what can't be the same"),
+        pytest.param(("<", NAME, "><", same("name"), ">"), "<a><" + "b" * 201, "", id="more than is captured"),
+        pytest.param((some("<a>"), "."), "x<a> <a", "<a> <a", id="some"),
+        pytest.param((some("<a>"), "."), "x<a> <a>" + " " * 200, "", id="more space than some have between"),
         pytest.param(("a", optional("bc"), "d"), "xab", "ab", id="optional"),
         pytest.param(("a", optional("bc"), "d"), "xabcx", "", id="after optional"),
         pytest.param((one_of("```json", "```"),), "x```js", "```js", id="what is found may grow"),
