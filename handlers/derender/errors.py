@@ -119,7 +119,7 @@ class RequestTooLarge(DerenderError):
 
 
 class ResponseTooLarge(DerenderError):
-    """The response exceeds what Lambda can return."""
+    """The response exceeds the limit, or what Lambda can return."""
 
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     type = "ResponseTooLargeError"

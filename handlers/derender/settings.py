@@ -249,6 +249,10 @@ class Settings:
         default=64 * 1024 * 1024, metadata=_setting(_integer_reader(1), affects_answers=True)
     )
     """Largest request body after decompression."""
+    max_answer_bytes: int = field(
+        default=64 * 1024 * 1024, metadata=_setting(_integer_reader(1), affects_answers=True)
+    )
+    """Largest answer before compression, computed before it is made."""
     logprob_bytes: LogprobBytes = field(
         default="exact", metadata=_setting(_one_of_reader("exact", "peer"), affects_answers=True)
     )

@@ -142,14 +142,15 @@ def test_parameters_become_settings() -> None:
         "RenderUrl": "DERENDER_RENDER_URL",
     }
     fixed = {"DERENDER_SERVICE": "derender", "DERENDER_MAX_BODY_BYTES": "33554432"}
+    of_requests = {**fixed, "DERENDER_MAX_ANSWER_BYTES": "33554432"}
     # The relay fills in ${TOKEN}, the template must not.
     values = {parameter: f"{parameter} with ${{TOKEN}}" for parameter in of_relay}
     made = stack(Relay="rest-api", **values)
     batch, relay = made.nested["BatchStack"], made.nested["RelayStack"]
     for variables, settings, others in (
-        (made.variables("ApiFunction"), of_api, fixed),
+        (made.variables("ApiFunction"), of_api, of_requests),
         (batch.variables("BatchFunction"), of_batch, fixed),
-        (relay.variables("RelayFunction"), of_relay, {**fixed, "DERENDER_UPSTREAM_TIMEOUT": "120"}),
+        (relay.variables("RelayFunction"), of_relay, {**of_requests, "DERENDER_UPSTREAM_TIMEOUT": "120"}),
     ):
         expected = others | {setting: values[parameter] for parameter, setting in settings.items()}
         assert {name: each for name, each in variables.items() if name.startswith("DERENDER_")} == expected

@@ -25,7 +25,7 @@ def served(
     **limits: int,
 ) -> ServedModel:
     """Serve a vocabulary with small limits."""
-    values = {"max_model_len": 64, "max_logprobs": 4, "max_sequences": 3, **limits}
+    values = {"max_model_len": 64, "max_logprobs": 4, "max_sequences": 3, "max_answer_bytes": 1 << 26, **limits}
     return ServedModel(
         vocabulary=vocabulary,
         limits=Limits(vocabulary_size=vocabulary.manifest.size, **values),

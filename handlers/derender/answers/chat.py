@@ -17,6 +17,7 @@ from derender.protocol.openai.chat import (
 
 from .choices import Prompt, decode_choices, output_decoder, resolve_prompt
 from .message import NewCall, read_chat_options
+from .size import check_answer_size, prompt_ids
 from .usage import count_usage
 
 if TYPE_CHECKING:
@@ -77,6 +78,13 @@ def chat_completion(
     check_prompt_token_ids("prompt_token_ids", prompt.token_ids, model.limits)
     entries = read_entries(
         "generate_response", response.choices, client.candidates, model.limits.vocabulary_size
+    )
+    texts = [(choice.token_ids or (), 1) for choice in response.choices]
+    check_answer_size(
+        model,
+        [*texts, (prompt_ids(response.prompt_logprobs), 1)],
+        [(each, 1) for each in entries],
+        parts=len(texts),
     )
 
     decoder = output_decoder(model.vocabulary, client, messages.parser, stops_reported=stops_reported)

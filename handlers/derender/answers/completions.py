@@ -13,11 +13,13 @@ from derender.protocol.limits import (
     check_prompt_token_ids,
     check_repeated_prompt,
     check_response,
+    repeated_bytes,
 )
 from derender.protocol.openai.completions import CompletionChoice, TextCompletion
 
 from .choices import Prompt, decode_choices, output_decoder, resolve_prompt
 from .echo import drop_output, echo_text, read_prompt_entries, write_echo
+from .size import check_answer_size, prompt_ids
 from .usage import add_usages, count_usage
 
 if TYPE_CHECKING:
@@ -103,6 +105,7 @@ def text_completion(
         read_entries(path, response.choices, client.candidates, model.limits.vocabulary_size)
         for path, response in zip(paths, responses, strict=True)
     ]
+    _check_size(model, client, responses, entries, echoes)
 
     by_id, writer = client.return_tokens_as_token_ids, model.logprobs
     decoder = output_decoder(model.vocabulary, client, None, stops_reported=stops_reported)
@@ -138,6 +141,28 @@ def text_completion(
         ec_transfer_params=_common_value(each.ec_transfer_params for each in responses),
         metrics=responses[0].metrics if len(responses) == 1 else None,
     )
+
+
+def _check_size(
+    model: ServedModel,
+    client: CompletionRequest,
+    responses: Sequence[GenerateResponse],
+    entries: Sequence[Sequence[Entries | None]],
+    echoes: Sequence[tuple[str, Entries | None]],
+) -> None:
+    """Refuse an answer that is too large. Each choice of a response repeats its prompt."""
+    texts: list[tuple[Sequence[int], int]] = []
+    logprobs: list[tuple[Entries | None, int]] = []
+    parts = repeated = 0
+    for response, each, (text, prompt_entries) in zip(responses, entries, echoes, strict=True):
+        choices = len(response.choices)
+        texts += [(choice.token_ids or (), 1) for choice in response.choices]
+        texts.append((prompt_ids(response.prompt_logprobs), choices))
+        logprobs += [(entry, 1) for entry in each]
+        logprobs.append((prompt_entries, choices))
+        parts += choices
+        repeated += choices * repeated_bytes(response, return_token_ids=client.return_token_ids, echoed=text)
+    check_answer_size(model, texts, logprobs, parts=parts, repeated=repeated)
 
 
 def _known_prompt(prompt: Prompt, response: GenerateResponse) -> Prompt:

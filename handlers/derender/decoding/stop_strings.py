@@ -48,25 +48,30 @@ class StopStrings:
         Returns:
             What was found, or else the length of the longest end of the text that may become one of them.
         """
-        longest = max(map(len, self.strings))
-        if sum(map(len, self.strings)) > _MAX_COMPARED:
-            return self._automaton.look(text, max(min(exempt, len(text)) + 1 - longest, 0), exempt)
-        if found := _compare(self.strings, text, exempt):
-            return found
-        return self._automaton.look(text, max(len(text) + 1 - longest, 0), len(text))
+        lengths = list(map(len, self.strings))
+        if sum(lengths) <= _MAX_COMPARED:
+            return _compare(self.strings, text, exempt)
+        return self._automaton.look(text, max(min(exempt, len(text)) + 1 - max(lengths), 0), exempt)
 
     @cached_property
     def _automaton(self) -> _Automaton:
         return _Automaton(self.strings)
 
 
-def _compare(strings: Iterable[str], text: str, exempt: int) -> Found | None:
-    end, found = len(text) + 1, None
+def _compare(strings: Iterable[str], text: str, exempt: int) -> Found | int:
+    end, found, begun = len(text) + 1, None, 0
     for string in strings:
         start = text.find(string, max(0, exempt + 1 - len(string)))
         if start >= 0 and start + len(string) < end:
             end, found = start + len(string), string
-    return None if found is None else Found(end, found)
+    if found is not None:
+        return Found(end, found)
+    for string in strings:
+        for length in range(min(len(string) - 1, len(text)), begun, -1):
+            if string.startswith(text[-length:]):
+                begun = length
+                break
+    return begun
 
 
 class _Automaton:

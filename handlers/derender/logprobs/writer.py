@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from operator import sub
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import orjson
 
@@ -27,6 +28,9 @@ __all__ = ["LogprobBytes", "LogprobWriter"]
 LogprobBytes = Literal["exact", "peer"]
 """What `bytes` contains: the token's own bytes, as the OpenAI API defines it, or those of its string, as in
 vLLM."""
+
+_ROW: Final = 40
+"""Bytes of an entry besides its token and its bytes."""
 
 
 class LogprobWriter:
@@ -51,6 +55,13 @@ class LogprobWriter:
         self._json_by_id: Cache[int, bytes] = Cache(
             lambda token_id: self._write_token(token_id, self.strings.alone[token_id], by_id=True),
             CACHED_TOKENS,
+        )
+
+    def measure(self, entries: Entries) -> int:
+        """Return about how many bytes the entries have once they are written."""
+        return sum(
+            count * (_ROW + (len(token.text) if isinstance(token, GivenToken) else len(self._json[token])))
+            for token, count in Counter(entries.tokens).items()
         )
 
     def write_chat(

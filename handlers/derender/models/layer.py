@@ -86,6 +86,7 @@ def _load(path: Path, model: ModelSettings, settings: Settings) -> ServedModel:
             max_model_len=model.max_model_len,
             max_logprobs=settings.max_logprobs,
             max_sequences=settings.max_sequences,
+            max_answer_bytes=settings.max_answer_bytes,
         ),
         logprobs=LogprobWriter(vocabulary, settings.logprob_bytes),
         parsers=parsers,

@@ -29,6 +29,7 @@ __all__ = [
     "check_stop_strings",
     "check_stream_size",
     "out_of_vocabulary",
+    "repeated_bytes",
 ]
 
 MAX_STOP_STRINGS: Final = 64
@@ -58,12 +59,14 @@ class Limits:
         max_model_len: Maximum number of ids, logprob entries and prompt positions.
         max_logprobs: Maximum number of candidates besides the sampled token; -1 for no limit.
         max_sequences: Maximum number of choices per response and responses per request.
+        max_answer_bytes: Maximum size of an answer.
     """
 
     vocabulary_size: int
     max_model_len: int
     max_logprobs: int
     max_sequences: int
+    max_answer_bytes: int
 
 
 def check_count(path: str, count: int, limits: Limits) -> None:
@@ -220,17 +223,23 @@ def check_repeated_prompt(
     choices = len(response.choices)
     if choices < 2:
         return
-    once = _ID_BYTES * len(response.prompt_token_ids or ()) if return_token_ids else 0
-    once += len(echoed)
-    if response.prompt_logprobs is not None:
-        # Echoed logprobs repeat them.
-        once += len(orjson.dumps(response.prompt_logprobs)) * (2 if echoed else 1)
+    once = repeated_bytes(response, return_token_ids=return_token_ids, echoed=echoed)
     if once * choices > MAX_REPEATED:
         raise BadRequest(
             f"{path}: the prompt, its ids and its logprobs are repeated in each of {choices} choices; "
             f"{once} bytes each exceed the maximum of {MAX_REPEATED} in all",
             param=f"{path}.choices",
         )
+
+
+def repeated_bytes(response: GenerateResponse, *, return_token_ids: bool, echoed: str) -> int:
+    """Return the bytes of a prompt that each choice of a text completion has (`check_repeated_prompt`)."""
+    once = _ID_BYTES * len(response.prompt_token_ids or ()) if return_token_ids else 0
+    once += len(echoed)
+    if response.prompt_logprobs is not None:
+        # Echoed logprobs repeat them.
+        once += len(orjson.dumps(response.prompt_logprobs)) * (2 if echoed else 1)
+    return once
 
 
 def check_client_request(path: str, client: ClientRequest) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
@@ -57,17 +56,10 @@ def completion_generation(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class CompletionGeneration(Generation[CompletionRequest, TextCompletionChunk]):
-    """Derenders the chunks of a text completion.
-
-    Attributes:
-        echoed: Text that each choice begins with.
-    """
+    """Derenders the chunks of a text completion."""
 
     endpoint: ClassVar[str] = "completions"
-
-    echoed: str = ""
 
     def for_prompt(self, prompt: Prompt, place: int | None = None) -> CompletionGeneration:
         """Return what derenders the generation of a prompt, in which a choice begins."""

@@ -95,6 +95,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
         messages: Parses the outputs.
         n: Number of choices.
         prompt_tokens: Length of the prompt, for `usage`; if None, the generate server's count is used.
+        echoed: Text that each choice begins with.
     """
 
     endpoint: ClassVar[str]
@@ -106,6 +107,7 @@ class Generation(ABC, Generic[ClientT, ChunkT]):
     messages: MessageParser = PLAIN_TEXT
     n: int = 1
     prompt_tokens: int | None = None
+    echoed: str = ""
 
     @property
     def parser(self) -> Parser | None:

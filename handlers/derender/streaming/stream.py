@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
 from derender.answers.choices import Prompt, resolve_prompt
+from derender.answers.size import check_answer_size
 from derender.protocol.limits import check_prompt_token_ids, check_stream_size
 
 from .checks import check_order, read_chunk
@@ -73,6 +74,14 @@ def derender_chunks(
     prompt = resolve_prompt(request.prompt_token_ids, chunks[0])
     if state is None or not indexes <= state.choices.keys():
         generation = generation.for_prompt(Prompt(prompt, request.prompt_tokens))
+    begun = set() if state is None else state.choices.keys()
+    check_answer_size(
+        model,
+        [(choice.token_ids or (), 1) for chunk in chunks for choice in chunk.choices],
+        [(each.entries, 1) for each in checked],
+        parts=len(chunks),
+        repeated=len(generation.echoed) * len(indexes - begun),
+    )
     if state is None:
         state = generation.begin(chunks[0].request_id or uuid4().hex, prompt, created)
     answers: list[ChunkT] = []
