@@ -140,16 +140,22 @@ def _serve(options: argparse.Namespace) -> int:
         import uvicorn
 
         from .http.origins import is_loopback
+        from .http.workers import open_worker
 
-        reached: dict[str, Any] = {"allowed_origins": origins, "loopback": is_loopback(options.host)}
+        served: dict[str, Any] = {
+            "max_body_bytes": settings.max_body_bytes,
+            "allowed_origins": origins,
+            "loopback": is_loopback(options.host),
+            "run": open_worker(),
+        }
         if relay is None:
             from .http.app import create_app
 
-            app = create_app(models, max_body_bytes=settings.max_body_bytes, **reached)
+            app = create_app(models, **served)
         else:
             from .relay.app import create_relay_app
 
-            app = create_relay_app(models, relay, max_body_bytes=settings.max_body_bytes, **reached)
+            app = create_relay_app(models, relay, **served)
     except ModuleNotFoundError as error:
         return _fail(f"serve needs {error.name}; install it with: pip install 'derender[serve]'")
     uvicorn.run(app, host=options.host, port=options.port, access_log=False)

@@ -29,7 +29,7 @@ from derender.vocabulary import load
 from fetch import fetch
 from layer_compiler import build
 from layer_compiler.corpus import TEXTS
-from tests.benchmarks import batch, cold, compiling, parsing, streaming
+from tests.benchmarks import batch, cold, compiling, isolation, parsing, streaming
 from tests.benchmarks.table import TOKENS, Row, in_turns, milliseconds, show
 from tests.support.api_client import CHAT
 from tests.support.lambda_emulator import http_event
@@ -206,6 +206,7 @@ def main() -> None:
             *request_rows(options.rounds),
             *parsing.rows(options.rounds, qwen3[0]),
             *streaming.rows(options.rounds, qwen3[0]),
+            *isolation.rows(seconds=options.rounds / 2),
             *batch.rows(options.rounds),
             *compiling.rows(ROOT / ".cache" / "tokenizers"),
         ]

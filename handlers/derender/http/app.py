@@ -15,6 +15,7 @@ from .faults import EXCEPTION_HANDLERS, FaultMiddleware
 from .observation import ObservationMiddleware
 from .request_id import RequestIdMiddleware
 from .routes import core_operations
+from .workers import INLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from derender.telemetry.observation import Observe
 
     from .operation import Operation
+    from .workers import Run
 
     Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[dict[str, Any]]]
     """Runs while the application runs. The values become attributes of `request.state`."""
@@ -53,6 +55,7 @@ def create_app(
     max_body_bytes: int,
     allowed_origins: Sequence[str] = (),
     loopback: bool = False,
+    run: Run = INLINE,
     operations: Iterable[Operation] = (),
     lifespan: Lifespan | None = None,
     observe: Observe | None = None,
@@ -64,11 +67,14 @@ def create_app(
         max_body_bytes: Maximum size of a request body, after decompression.
         allowed_origins: Origins of the web pages that may call from a browser (CORS); `*` for all.
         loopback: Whether only this machine can reach the application, so that other pages must not.
+        run: Runs the work on a request.
         operations: More operations to serve.
         lifespan: Opens what these operations need, and closes it at the end.
         observe: Called with an observation of each request once its answer is complete.
     """
-    app = _Application([*core_operations(models, max_body_bytes=max_body_bytes), *operations], lifespan)
+    app = _Application(
+        [*core_operations(models, max_body_bytes=max_body_bytes, run=run), *operations], lifespan
+    )
     # Each middleware wraps those added before.
     app.add_middleware(CompressionMiddleware)
     if loopback:

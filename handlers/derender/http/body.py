@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from derender.errors import UnsupportedEncoding, UnsupportedType
 from derender.protocol.gunzip import body_too_large, gunzip
 
+from .workers import INLINE
+
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+    from .workers import Run
 
 __all__ = ["read_body", "read_json"]
 
@@ -18,12 +23,13 @@ _JSON: Final = re.compile(r"application/([\w.+-]+\+)?json\s*(;.*)?", re.IGNORECA
 """The media type of JSON (RFC 8259), with parameters or none."""
 
 
-async def read_body(request: Request, limit: int) -> bytes:
+async def read_body(request: Request, limit: int, run: Run = INLINE) -> bytes:
     """Read the body of a request and decompress it.
 
     Args:
         request: The request.
         limit: Maximum size in bytes, both as sent and decompressed.
+        run: Runs the decompression.
 
     Raises:
         RequestTooLarge: The body is larger.
@@ -44,10 +50,10 @@ async def read_body(request: Request, limit: int) -> bytes:
         return body
     if encoding not in ("gzip", "x-gzip"):
         raise UnsupportedEncoding(f"Content-Encoding must be gzip or identity, got {encoding!r}")
-    return gunzip(body, limit)
+    return await run(len(body), partial(gunzip, body, limit))
 
 
-async def read_json(request: Request, limit: int) -> bytes:
+async def read_json(request: Request, limit: int, run: Run = INLINE) -> bytes:
     """Read the body of a request that says that it is JSON.
 
     A web page of another origin can't send such a request without asking first (CORS), but any other.
@@ -58,4 +64,4 @@ async def read_json(request: Request, limit: int) -> bytes:
     """
     if not _JSON.fullmatch(request.headers.get("content-type", "").strip()):
         raise UnsupportedType("Content-Type must be application/json")
-    return await read_body(request, limit)
+    return await read_body(request, limit, run)

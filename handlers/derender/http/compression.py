@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import Response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["MIN_GZIP_BYTES", "CompressionMiddleware", "accepts_gzip"]
+__all__ = ["MIN_GZIP_BYTES", "CompressionMiddleware", "accepts_gzip", "compress"]
 
 MIN_GZIP_BYTES: Final = 16 * 1024
 """Compress responses of at least this many bytes."""
@@ -19,6 +21,16 @@ _GZIP_LEVEL: Final = 1
 """Logprobs are repetitive JSON: higher levels cost several times as much and save another tenth of the size."""
 _ACCEPT_ENCODING: Final = b"accept-encoding"
 _REFUSED: Final = re.compile(r"q\s*=\s*0(\.0*)?")
+
+
+def compress(response: Response, accept_encoding: str) -> Response:
+    """Compress a response as the middleware does, which leaves it as it is then."""
+    body = bytes(response.body)
+    if len(body) < MIN_GZIP_BYTES or not accepts_gzip(accept_encoding):
+        return response
+    headers = {**response.headers, "content-encoding": "gzip", "vary": "Accept-Encoding"}
+    del headers["content-length"]
+    return Response(gzip.compress(body, _GZIP_LEVEL, mtime=0), response.status_code, headers)
 
 
 class CompressionMiddleware(GZipMiddleware):

@@ -19,22 +19,30 @@ from .body import read_body
 from .observation import note
 from .operation import REQUEST_ERRORS, Operation
 from .responses import json_response
+from .workers import INLINE
 
 if TYPE_CHECKING:
     from derender.models.model import Models
     from derender.models.model_settings import ModelSettings
 
+    from .workers import Run
+
 __all__ = ["model_operations"]
 
 
-def model_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
+def model_operations(models: Models, *, max_body_bytes: int, run: Run = INLINE) -> list[Operation]:
     """Return the operations on models.
 
     Args:
         models: The models served.
         max_body_bytes: Maximum size of a request body, after decompression.
+        run: Runs the work on a request.
     """
-    return [_list_operation(models), _retrieve_operation(models), _detokenize_operation(models, max_body_bytes)]
+    return [
+        _list_operation(models),
+        _retrieve_operation(models),
+        _detokenize_operation(models, max_body_bytes, run),
+    ]
 
 
 def _list_operation(models: Models) -> Operation:
@@ -83,13 +91,19 @@ def _describe(name: str, settings: ModelSettings, created: int) -> Model:
     )
 
 
-def _detokenize_operation(models: Models, max_body_bytes: int) -> Operation:
+def _detokenize_operation(models: Models, max_body_bytes: int, run: Run) -> Operation:
     async def handle(request: Request) -> Response:
-        body = read(DetokenizeRequest, await read_body(request, max_body_bytes))
-        model, name = models.find(body.model)
-        check_prompt_token_ids("tokens", body.tokens, model.limits)
+        content = await read_body(request, max_body_bytes, run)
+
+        def respond() -> tuple[str, Response]:
+            body = read(DetokenizeRequest, content)
+            model, name = models.find(body.model)
+            check_prompt_token_ids("tokens", body.tokens, model.limits)
+            return name, json_response(DetokenizeResponse(prompt=decode_text(model.vocabulary, body.tokens)))
+
+        name, response = await run(len(content), respond)
         note(request.scope, lambda: AnswerFacts(model=name))
-        return json_response(DetokenizeResponse(prompt=decode_text(model.vocabulary, body.tokens)))
+        return response
 
     return Operation(
         path="/detokenize",

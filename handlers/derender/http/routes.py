@@ -22,11 +22,13 @@ from derender.streaming import Derendered
 from derender.telemetry.answer_facts import describe_answer
 
 from .body import read_body
+from .compression import compress
 from .model_routes import model_operations
 from .observation import note
 from .operation import REQUEST_ERRORS, Operation
 from .responses import json_response
 from .sse import DONE, EVENT_STREAM, encode_event
+from .workers import INLINE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from derender.endpoints import Answer, Endpoint
     from derender.models.model import Models
     from derender.protocol.base import WireModel
+
+    from .workers import Run
 
 __all__ = ["core_operations"]
 
@@ -49,18 +53,20 @@ _CHUNK: Final = {
 _CHAT_REQUEST: Final[dict[str, object]] = {"messages": []}
 
 
-def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
+def core_operations(models: Models, *, max_body_bytes: int, run: Run = INLINE) -> list[Operation]:
     """Return the operations that every application has.
 
     Args:
         models: The models served.
         max_body_bytes: Maximum size of a request body, after decompression.
+        run: Runs the work on a request.
     """
     return [
         _derender_operation(
             CHAT,
             models,
             max_body_bytes,
+            run,
             stream_answers=(ChatChunk, ChatChunks),
             complete={"generate_response": _GENERATED, "prompt_tokens": 7, "chat_request": _CHAT_REQUEST},
             streamed={"generate_chunk": _CHUNK, "stream_state": None, "chat_request": _CHAT_REQUEST},
@@ -69,11 +75,12 @@ def core_operations(models: Models, *, max_body_bytes: int) -> list[Operation]:
             COMPLETIONS,
             models,
             max_body_bytes,
+            run,
             stream_answers=(CompletionChunk, CompletionChunks),
             complete={"generate_responses": [_GENERATED], "prompt_tokens": [7]},
             streamed={"generate_chunk": _CHUNK, "stream_state": None},
         ),
-        *model_operations(models, max_body_bytes=max_body_bytes),
+        *model_operations(models, max_body_bytes=max_body_bytes, run=run),
         _health_operation("/health", "GET", "health"),
         _health_operation("/ping", "GET", "ping"),
         _health_operation("/ping", "POST", "post_ping"),
@@ -93,16 +100,23 @@ def _derender_operation(
     endpoint: Endpoint,
     models: Models,
     max_body_bytes: int,
+    run: Run,
     *,
     stream_answers: tuple[type[WireModel], ...],
     complete: Mapping[str, object],
     streamed: Mapping[str, object],
 ) -> Operation:
     async def handle(request: Request) -> Response:
-        body = await read_body(request, max_body_bytes)
-        answered = answer(endpoint, models, body, int(time.time()))
+        body = await read_body(request, max_body_bytes, run)
+        accept, accept_encoding = (request.headers.get(name, "") for name in ("accept", "accept-encoding"))
+
+        def respond() -> tuple[Answer, Response]:
+            answered = answer(endpoint, models, body, int(time.time()))
+            return answered, compress(_respond(answered, accept), accept_encoding)
+
+        answered, response = await run(len(body), respond)
         note(request.scope, lambda: describe_answer(answered))
-        return _respond(answered, request.headers.get("accept", ""))
+        return response
 
     return Operation(
         path=endpoint.derender_path,

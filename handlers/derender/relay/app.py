@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from derender.http.app import create_app
 from derender.http.operation import REQUEST_ERRORS, Operation
+from derender.http.workers import INLINE
 from derender.protocol.openai.errors import ErrorResponse
 
 from .endpoints import RELAY_ENDPOINTS
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from derender.http.workers import Run
     from derender.models.model import Models
     from derender.telemetry.observation import Observe
 
@@ -49,6 +51,7 @@ def create_relay_app(
     max_body_bytes: int,
     allowed_origins: Sequence[str] = (),
     loopback: bool = False,
+    run: Run = INLINE,
     observe: Observe | None = None,
 ) -> FastAPI:
     """Create the application that derenders and relays.
@@ -59,6 +62,7 @@ def create_relay_app(
         max_body_bytes: Maximum size of a request body, and of an upstream's response that is not a stream.
         allowed_origins: Origins of the web pages that may call from a browser (CORS); `*` for all.
         loopback: Whether only this machine can reach the application, so that other pages must not.
+        run: Runs the work on a request.
         observe: Called with an observation of each request once its answer is complete.
 
     Raises:
@@ -76,15 +80,16 @@ def create_relay_app(
         max_body_bytes=max_body_bytes,
         allowed_origins=allowed_origins,
         loopback=loopback,
-        operations=_operations(models, settings, max_body_bytes),
+        run=run,
+        operations=_operations(models, settings, max_body_bytes, run),
         lifespan=lifespan,
         observe=observe,
     )
 
 
-def _operations(models: Models, settings: RelaySettings, max_body_bytes: int) -> Iterator[Operation]:
+def _operations(models: Models, settings: RelaySettings, max_body_bytes: int, run: Run) -> Iterator[Operation]:
     for endpoint in RELAY_ENDPOINTS:
-        routes = Routes(endpoint, models, settings, max_body_bytes)
+        routes = Routes(endpoint, models, settings, max_body_bytes, run)
         openai, request = endpoint.openai, endpoint.example
         name = openai.kind.replace(" ", "_")
         streamed = {**request, "stream": True}

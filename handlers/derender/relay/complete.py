@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from derender.decoding.output import OutputDecoder
+    from derender.http.workers import Run
     from derender.protocol.generate import ChunkChoice, GenerateChunk, GenerateUsage
     from derender.protocol.logprobs import LogprobEntry
 
@@ -39,6 +40,7 @@ async def generate(
     limits: Limits,
     decoder: OutputDecoder,
     limit: int,
+    run: Run,
 ) -> list[GenerateResponse]:
     """Send all requests to a generate server concurrently.
 
@@ -49,6 +51,7 @@ async def generate(
         limits: The limits of the model.
         decoder: Decodes the outputs. A generation ends at the stop strings of its stop rule.
         limit: Maximum bytes of a response.
+        run: Runs the work on what comes.
 
     Returns:
         One response for each request.
@@ -63,11 +66,10 @@ async def generate(
             if request.streamed:
                 reader = ChunkReader(request, decoder, limits, secrets=upstream.secrets)
                 events = upstream_client.stream(upstream, request.body, request.model, limit=limit)
-                response = await _join(events, reader)
+                response = await _join(events, reader, run)
             else:
                 content = await upstream_client.generate(upstream, request.body, request.model, limit)
-                response = _read(content, request)
-                response = _cut(response, request, decoder, limits)
+                response = await run(len(content), partial(_read, content, request, decoder, limits))
         update: dict[str, object] = {"request_id": request.request_id, **NOT_FOR_CLIENTS}
         if response.prompt_token_ids is None:
             update["prompt_token_ids"] = list(request.token_ids)
@@ -77,7 +79,7 @@ async def generate(
     return [responses[place] for place in range(len(requests))]
 
 
-def _read(content: bytes, request: PreparedRequest) -> GenerateResponse:
+def _read(content: bytes, request: PreparedRequest, decoder: OutputDecoder, limits: Limits) -> GenerateResponse:
     try:
         response = read(GenerateResponse, content)
     except DerenderError as error:
@@ -88,7 +90,7 @@ def _read(content: bytes, request: PreparedRequest) -> GenerateResponse:
         raise BadGateway(
             f"the generate server returned {len(response.choices)} choices; {request.n} were requested"
         )
-    return response
+    return _cut(response, request, decoder, limits)
 
 
 def _cut(
@@ -115,12 +117,12 @@ def _cut(
     return response.model_copy(update={"choices": choices, "usage": usage})
 
 
-async def _join(events: AsyncGenerator[bytes, None], reader: ChunkReader) -> GenerateResponse:
+async def _join(events: AsyncGenerator[bytes, None], reader: ChunkReader, run: Run) -> GenerateResponse:
     """Join the chunks of a stream."""
     response: dict[str, Any] = {}
     choices: defaultdict[int, dict[str, Any]] = defaultdict(dict)
 
-    async def receive(chunk: GenerateChunk) -> None:
+    async def receive(chunk: GenerateChunk, _: int) -> None:
         _update(response, chunk, "usage", "prompt_token_ids", "metrics")
         for part in chunk.choices:
             choice = choices[part.index]
@@ -129,7 +131,7 @@ async def _join(events: AsyncGenerator[bytes, None], reader: ChunkReader) -> Gen
             if part.logprobs is not None:
                 choice.setdefault("content", []).extend(part.logprobs.content or ())
 
-    await read_stream(events, reader, receive)
+    await read_stream(events, reader, receive, run)
     if reader.stopped:
         response["usage"] = _without_completion_tokens(response.get("usage"))
     return GenerateResponse(

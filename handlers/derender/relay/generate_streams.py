@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from anyio import current_time, move_on_after
@@ -13,6 +14,7 @@ from derender.errors import DerenderError, UpstreamLost
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
+    from derender.http.workers import Run
     from derender.protocol.generate import GenerateChunk
 
     from .chunks import ChunkReader
@@ -27,14 +29,16 @@ _DONE: Final = b"[DONE]"
 async def read_stream(
     events: AsyncGenerator[bytes, None],
     reader: ChunkReader,
-    receive: Callable[[GenerateChunk], Awaitable[None]],
+    receive: Callable[[GenerateChunk, int], Awaitable[None]],
+    run: Run,
 ) -> None:
     """Read a stream until it ends or nothing more of it matters, and close it.
 
     Args:
         events: The data of its events.
         reader: Reads the chunks.
-        receive: Receives each chunk. Returns once the next one may come.
+        receive: Receives each chunk and the bytes of its event. Returns once the next one may come.
+        run: Runs the work on an event.
 
     Raises:
         DerenderError: The stream failed before all choices had ended.
@@ -48,9 +52,9 @@ async def read_stream(
                         if complete:
                             continue  # read the body to its end, so that the connection can be reused
                         break
-                    chunk = reader.read(data)
+                    chunk = await run(len(data), partial(reader.read, data))
                     if chunk is not None:
-                        await receive(chunk)
+                        await receive(chunk, len(data))
                     if reader.ended:
                         complete = True
                         if reader.stopped:

@@ -13,8 +13,10 @@ from fastapi import Request, Response
 
 from derender.errors import BadGateway, DerenderError
 from derender.http.body import read_json
+from derender.http.compression import compress
 from derender.http.observation import is_observed, note
 from derender.http.responses import json_response
+from derender.http.workers import LARGE
 from derender.protocol.limits import check_count
 from derender.protocol.reading import read
 from derender.telemetry.answer_facts import describe_complete
@@ -34,6 +36,7 @@ from .tasks import run_while_connected
 from .upstream.errors import log_faults
 
 if TYPE_CHECKING:
+    from derender.http.workers import Run
     from derender.models.model import Models, RequestedModel
     from derender.streaming import Generation
 
@@ -70,16 +73,19 @@ class Routes:
         models: The models served.
         settings: The relay's settings.
         max_body_bytes: Maximum size of a request body, and of an upstream's response that is not a stream.
+        run: Runs the work on a request.
     """
 
     endpoint: RelayEndpoint
     models: Models
     settings: RelaySettings
     max_body_bytes: int
+    run: Run
 
     async def relay(self, request: Request) -> Response:
         """Send a generate request to a generate server, and derender what it generates."""
-        body = read(self.endpoint.relay_request, await read_json(request, self.max_body_bytes))
+        content = await read_json(request, self.max_body_bytes, self.run)
+        body = await self.run(len(content), partial(read, self.endpoint.relay_request, content))
         given = add_stop_strings(body.client or self.endpoint.client_request(), body.generate_request)
         exchange = self._exchange(request, given, model=body.model, upstream=body.upstream)
         model, name = exchange.requested
@@ -100,8 +106,8 @@ class Routes:
 
     async def create(self, request: Request) -> Response:
         """Have a client's request rendered, and then answer it as `relay` does."""
-        content = await read_json(request, self.max_body_bytes)
-        client = read(self.endpoint.client_request, content)
+        content = await read_json(request, self.max_body_bytes, self.run)
+        client = await self.run(len(content), partial(read, self.endpoint.client_request, content))
         exchange = self._exchange(request, client)
         respond = self._responder(exchange, "body", client)
         check_count("n", client.n, exchange.requested.model.limits)
@@ -177,6 +183,7 @@ class Routes:
             exchange.client,
             exchange.created,
             observed=is_observed(scope),
+            run=self.run,
         )
         note(scope, answer.facts)
         return EventStreamResponse(answer, self.settings.keep_alive)
@@ -205,12 +212,18 @@ class Routes:
             model.limits,
             complete.decoder,
             self.max_body_bytes,
+            self.run,
         )
-        try:
+
+        def write() -> tuple[Any, Response]:
             answer = complete.write(prompts, responses, exchange.created)
+            return answer, compress(json_response(answer), exchange.request.headers.get("accept-encoding", ""))
+
+        try:
+            answer, response = await self.run(LARGE, write)
         except DerenderError as error:
             raise BadGateway(
                 "the generate server's response can't be derendered", quoting=error.message
             ) from None
         note(scope, lambda: describe_complete(model, responses, answer))
-        return json_response(answer)
+        return response

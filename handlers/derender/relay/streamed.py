@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from derender.answers.usage import add_usages
 from derender.http.sse import DONE, encode_event
+from derender.http.workers import INLINE
 from derender.protocol.openai.chat import ChatCompletionChunk
 from derender.protocol.openai.completions import TextCompletionChunk
 from derender.telemetry.faults import log_unexpected
@@ -23,6 +24,7 @@ from .upstream.errors import log_faults
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from derender.http.workers import Run
     from derender.protocol.client import ClientRequest as DerenderedRequest
     from derender.protocol.generate import GenerateChunk
     from derender.protocol.openai.usage import Usage
@@ -51,6 +53,7 @@ class StreamedAnswer(Generic[ChunkT]):
         client: The client's request.
         created: Unix time in seconds.
         observed: Whether to count what parsers make of choices.
+        run: Runs the work on what comes.
     """
 
     upstream_client: UpstreamClient
@@ -60,6 +63,7 @@ class StreamedAnswer(Generic[ChunkT]):
     client: ClientRequest
     created: int
     observed: bool = False
+    run: Run = INLINE
     _generations: list[RelayedGeneration[ChunkT]] = field(default_factory=list, init=False)
 
     async def produce(self, emit: Emit) -> None:
@@ -122,14 +126,18 @@ class StreamedAnswer(Generic[ChunkT]):
         return generations
 
     async def _relay(self, request: PreparedRequest, generation: RelayedGeneration[ChunkT], emit: Emit) -> None:
-        async def receive(chunk: GenerateChunk) -> None:
+        def write(chunk: GenerateChunk) -> bytes | None:
             answer = generation.receive(chunk)
-            if answer is not None:
-                await emit(encode_event(answer))
+            return None if answer is None else encode_event(answer)
+
+        async def receive(chunk: GenerateChunk, size: int) -> None:
+            event = await self.run(size, partial(write, chunk))
+            if event is not None:
+                await emit(event)
 
         with log_faults(self.upstream.name):
             events = self.upstream_client.stream(self.upstream, request.body, request.model)
-            await read_stream(events, generation.reader, receive)
+            await read_stream(events, generation.reader, receive, self.run)
 
     def _usage(self) -> Usage:
         return add_usages([generation.usage() for generation in self._generations])
