@@ -56,8 +56,8 @@ def _find_faults(output: Broken, events: Sequence[Event], written: str, markers:
     # White space after a marker of the prompt belongs to it, as does white space in a header that it begins.
     space = len(written) - len(written.lstrip(_SPACE))
     prompt = b"".join(source.vocabulary.pieces[each] for each in output.prompt).decode()
-    marked = any(marker in prompt for marker in source.parsers.markers)
-    begin = [(0, end) for end in range(1, space + 1)] * marked
+    marked = any(marker in prompt for marker in source.parsers.markers) or _find(source.tags, prompt)
+    begin = [(0, end) for end in range(1, space + 1)] * bool(marked)
     if not _is_aligned(written, [*begin, *markers, *_find(source.tags, written)], events):
         faults.append("the text is not what was written, but for markup and the white space beside it")
     # Words that are joined are nowhere in the output, if not a call or a marker alone stood between two.

@@ -133,16 +133,16 @@ _HEADER_TAGS: Final = (
 )
 TAGS: Final[Mapping[str, Sequence[str]]] = {
     "channels": _HEADER_TAGS,
-    "dialect": (r"<\|channel>thought|<\|?(?:channel|tool_call)\|?>",),
+    "dialect": (r"<\|channel>thought|<\|?(?:channel|tool_call)\|?>|<turn\|>",),
     "dsml": (r"</?｜DSML｜[^>\n]*>",),
     "gemma4": (r"<\|channel>thought",),
     "harmony": _HEADER_TAGS,
-    "json": (r"</?think>|</?tool_call>",),
+    "json": (r"</?think>|</?tool_call>|<\|(?:im_end|endoftext)\|>",),
     "kimi_k2": _PREFACE,
     # A tag, or a tag in which the output ends.
     "kimi_k3": (r"<\|(?:open|close)\|>[^<]*<\|sep\|>", r"<\|(?:open|close)\|>[^<]*(?:<\|?s?e?p?\|?)?$"),
-    "lines": (r"</?tool_call>",),
-    "tags": (r"</?think>|</?tool_call>",),
+    "lines": (r"</?tool_call>|<\|im_end\|>",),
+    "tags": (r"</?think>|</?tool_call>|<\|im_end\|>",),
 }
 """Module of a format, or response template → regular expressions of markup that is more than a marker."""
 PROMPTS: Final[Mapping[str | None, str]] = {

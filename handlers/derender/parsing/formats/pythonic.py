@@ -69,8 +69,8 @@ LLAMA4: Final = Format(
     content=(
         *twice(Edge((SPACE, _START, SPACE, *_LIST), "calls", Act.BEGIN), _START),
         *TOOLS.content,
-        Edge((SPACE, "<|python_end|>"), "content"),
-        Edge((_START,), "content", slip=Slip.STRAY),
+        Edge((SPACE, "<|python_end|>"), "answer"),
+        Edge((_START,), "answer", slip=Slip.STRAY),
     ),
     regions={
         **TOOLS.regions,

@@ -83,6 +83,7 @@ def test_lists_that_are_cut_have_no_complete_call(output: str, streamed: Message
         ("<|python_start|>[get_time()]<|python_end|>", Message(calls=[TIME])),
         ("Hi\n<|python_start|>[get_time()]<|python_end|>", Message("Hi", "", [TIME])),
         ("<|python_start|>[get_time()]", Message(calls=[TIME])),
+        ("Hi \n<|python_end|>you <|python_start|>there", Message("Hi\nyou \nthere")),
     ],
 )
 def test_llama_4_may_put_the_list_between_markers(output: str, expected: Message) -> None:

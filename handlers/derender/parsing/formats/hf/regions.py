@@ -110,7 +110,9 @@ def _regions(fields: Mapping[str, Field]) -> tuple[tuple[Edge, ...], dict[str, R
         for name, field in opened.items()
         for pattern in field.opens
     ]
-    edges += [Edge(_add_space(pattern, before=rest.strip, after=spaced), "content") for pattern in rest.closes]
+    # Behind the end of the answer, another begins.
+    to = "answer" if name == "content" else "content"
+    edges += [Edge(_add_space(pattern, before=rest.strip, after=spaced), to) for pattern in rest.closes]
     content = _sort_edges(edges)
     regions = {"content": _region(name, rest, content)}
     for name, field in opened.items():
