@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from derender.protocol import generate, limits, reading
+from derender.protocol import base, generate, limits, reading
 from derender.settings import FUNCTION_VARIABLES, Settings, SettingsError, variable_name
 from derender.streaming import seal
 from tests.support.paths import ROOT
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PAGE: Final = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 TEMPLATES: Final = (ROOT / "template.yaml", ROOT / "infra" / "relay.yaml", ROOT / "infra" / "batch.yaml")
 MEBIBYTE: Final = 1024 * 1024
+SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def tables() -> Iterator[list[list[str]]]:
@@ -78,22 +79,29 @@ def test_templates_set_what_is_listed_from_the_parameters_that_are_listed() -> N
     assert listed == {variable: templates.get(variable, set()) for variable in ROWS}
 
 
-@pytest.mark.parametrize(
-    ("bound", "value"),
-    [
-        ("objects and arrays", f"{reading._MAX_CONTAINERS:,}, or one per {reading._BYTES_PER_CONTAINER} bytes"),
-        ("responses, choices", f"{reading._MAX_MODELS:,}"),
-        ("stop strings", f"{limits.MAX_STOP_STRINGS}"),
-        ("length of a stop string", f"{limits.MAX_STOP_STRING} characters"),
-        ("all stop strings", f"{limits.MAX_STOP_CHARACTERS:,} characters"),
-        ("length of a request id", f"{generate.MAX_REQUEST_ID} characters"),
-        ("chunks per request", f"{limits.MAX_CHUNKS:,}"),
-        ("choices that share", f"{limits.MAX_STREAMED_CHOICES:,}"),
-        ("length of a stream state", f"{seal.MAX_DATA // MEBIBYTE} MiB"),
-        ("prompt ids and prompt logprobs", f"{limits.MAX_REPEATED // MEBIBYTE} MiB"),
-        ("nesting", f"{limits.MAX_DEPTH} levels"),
-    ],
-)
+LISTED: Final = [
+    ("objects and arrays", f"{reading._MAX_CONTAINERS:,}, or one per {reading._BYTES_PER_CONTAINER} bytes"),
+    ("responses, choices", f"{reading._MAX_MODELS:,}"),
+    ("stop strings", f"{limits.MAX_STOP_STRINGS}"),
+    ("length of a stop string", f"{limits.MAX_STOP_STRING} characters"),
+    ("all stop strings", f"{limits.MAX_STOP_CHARACTERS:,} characters"),
+    ("length of a request id", f"{generate.MAX_REQUEST_ID} characters"),
+    ("chunks per request", f"{limits.MAX_CHUNKS:,}"),
+    ("choices that share", f"{limits.MAX_STREAMED_CHOICES:,}"),
+    ("length of a stream state", f"{seal.MAX_DATA // MEBIBYTE} MiB"),
+    ("prompt ids and prompt logprobs", f"{limits.MAX_REPEATED // MEBIBYTE} MiB"),
+    ("integers that are passed", "64 bits"),
+    ("`prompt_tokens`", f"2{str(base.MAX_TOKEN_COUNT.bit_length() - 1).translate(SUPERSCRIPT)}"),
+    ("nesting", f"{limits.MAX_DEPTH} levels"),
+]
+"""Bounds, and the beginnings of their rows."""
+
+
+@pytest.mark.parametrize(("bound", "value"), LISTED)
 def test_bounds_are_those_of_the_code(bound: str, value: str) -> None:
     (row,) = (row for row in BOUNDS if row[0].startswith(bound))
     assert row[1].startswith(value)
+
+
+def test_each_row_has_its_bound() -> None:
+    assert len(BOUNDS) == len(LISTED)
