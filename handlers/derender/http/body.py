@@ -49,7 +49,7 @@ async def read_body(request: Request, limit: int, run: Run = INLINE) -> bytes:
     if encoding in ("identity", ""):
         return body
     if encoding not in ("gzip", "x-gzip"):
-        raise UnsupportedEncoding(f"Content-Encoding must be gzip or identity, got {encoding!r}")
+        raise UnsupportedEncoding(f"Content-Encoding must be gzip or identity, got {encoding[:100]!r}")
     return await run(len(body), partial(gunzip, body, limit))
 
 

@@ -83,7 +83,9 @@ def open_state(seal: StateSeal, endpoint: str, parser: Parser | None, sealed: St
         BadRequest: The state is damaged, forged or too large, or it is of another version, model or endpoint.
     """
     if sealed.version != VERSION:
-        raise _refusal(f"has version {sealed.version}, expected {VERSION}; start the stream again", ".version")
+        raise _refusal(
+            f"has version {str(sealed.version)[:100]}, expected {VERSION}; start the stream again", ".version"
+        )
     if len(sealed.data) > MAX_DATA:
         raise _refusal(f"exceeds {MAX_DATA} bytes", ".data")
     data = sealed.data.encode(errors="replace")

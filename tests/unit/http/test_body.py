@@ -46,6 +46,12 @@ def test_other_encodings_are_unsupported(client: Client, path: str, encoding: st
     assert "gzip" in answer.error["message"]
 
 
+def test_an_encoding_is_shown_in_short(client: Client) -> None:
+    answer = client.send(CHAT, b"{}", headers={"content-encoding": "x" * 60_000})
+    assert answer.status == 415
+    assert len(answer.error["message"]) < 200
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -92,6 +92,12 @@ def test_a_state_of_another_version_is_refused(model: ServedModel, version: int)
     assert f"version {version}, expected 7" in message
 
 
+def test_a_version_is_shown_in_short(model: ServedModel) -> None:
+    status, message = go_on(model, {**begun(model), "version": 10**4000})
+    assert status == 400
+    assert len(message) < 200
+
+
 def test_a_state_of_another_model_or_endpoint_is_refused(model: ServedModel) -> None:
     other = dataclasses.replace(model, seal=dataclasses.replace(model.seal, model=1))
     for status, message in (go_on(other, begun(model)), go_on(model, begun(model), COMPLETIONS)):
