@@ -14,39 +14,15 @@ if TYPE_CHECKING:
 __all__ = ["with_known"]
 
 KNOWN: Final[dict[str, frozenset[str]]] = {
-    "mixed": frozenset(
-        (
-            "None",
-            "hermes",
-            "llama3_json",
-            "llama4_json",
-            "mistral",
-            "qwen3_json",
-        )
-    ),
+    "mixed": frozenset(),
     "altered": frozenset(
         (
-            "deepseek_r1",
-            "hermes",
-            "hermes, always thinking",
-            "hermes, markers as text",
             "llama3_json",
             "llama4_json, tag as text",
-            "mistral v11",
-            "mistral v13",
-            "mistral v3",
             "mistral, markers as text",
-            "named",
-            "required",
         )
     ),
-    "mixed deliveries": frozenset(
-        (
-            "llama3_json",
-            "llama4_json",
-            "mistral",
-        )
-    ),
+    "mixed deliveries": frozenset(),
     "altered deliveries": frozenset(
         (
             "deepseek_r1",
