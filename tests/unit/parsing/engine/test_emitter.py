@@ -103,7 +103,9 @@ def test_the_rest_of_a_broken_call_is_text() -> None:
 def test_what_was_kept_of_a_value_is_text_if_its_call_breaks() -> None:
     parser = request_parser(marked_parsers("glm47"), tools=TOOLS)
     output = "<tool_call>get_weather<arg_key>where</arg_key><arg_value>{}</arg_value><arg_value>"
-    assert parse_output(parser, output) == Message("{}</arg_value><arg_value>", calls=[("get_weather", '{"where": ')])
+    assert parse_output(parser, output) == Message(
+        "{}</arg_value><arg_value>", calls=[("get_weather", '{"where": ')]
+    )
 
 
 @pytest.mark.parametrize("whole_calls", [False, True])
