@@ -15,7 +15,7 @@ from derender.decoding import detokenizer
 from derender.decoding.pieces import read_pieces
 from derender.http.app import create_app
 from derender.models.layer import load_models
-from derender.parsing import dump_state, finish, offered_tools, parse, start
+from derender.parsing import dump_state, finish, offered_tools, parse, read_start
 from derender.settings import Settings
 from tests.benchmarks.table import TOKENS, Row, in_turns
 from tests.support.api_client import CHAT
@@ -120,7 +120,7 @@ def _outputs(encode: Callable[[str], list[int]]) -> dict[str, list[int]]:
 def _after(model: ServedModel, parser: Parser, token_ids: Sequence[int]) -> tuple[Any, ParserState]:
     decoding = detokenizer.start(model.vocabulary, None)
     pieces, decoding = read_pieces(model.vocabulary, parser.markers, decoding, token_ids)
-    _, state = parse(parser, start(parser, None), pieces)
+    _, state = parse(parser, read_start(parser, None).state, pieces)
     return decoding, state
 
 

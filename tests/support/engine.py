@@ -20,7 +20,7 @@ from derender.parsing import (
     finish,
     load_state,
     parse,
-    start,
+    read_start,
 )
 from derender.streaming.seal import open_state, seal_state
 from derender.streaming.state import ChoiceState, GenerationState
@@ -41,7 +41,7 @@ def parse_chunks(
     parser: Parser, chunks: Sequence[Sequence[Piece]], *, cut: bool = False, state: ParserState | None = None
 ) -> list[Event]:
     """Parse an output that arrives in chunks. Between two, its state is JSON."""
-    state = state or start(parser, None)
+    state = state or read_start(parser, None).state
     events: list[Event] = []
     for number, chunk in enumerate(chunks):
         if number:
@@ -58,7 +58,7 @@ class Stream:
     def __init__(self, vocabulary: Vocabulary, parser: Parser, prompt: Sequence[int] = ()) -> None:
         self.vocabulary, self.parser = vocabulary, parser
         self.decoding: DetokenizerState = detokenizer.start(vocabulary, prompt, skip_special_tokens=False)
-        self.state: ParserState = start(parser, prompt)
+        self.state: ParserState = read_start(parser, prompt).state
         self.beginning = ChoiceState(OutputState(self.decoding), self.state)
         self.seal = StateSeal(model=2**32 - 1, size=vocabulary.manifest.size, keys=(b"key",))
         self.events: list[Event] = []

@@ -3,7 +3,7 @@
 from .engine.events import CallArguments, CallEnd, CallStart, Content, Event, Reasoning, ReasoningTokens
 from .engine.machine import finish, parse
 from .engine.parser import Parser
-from .engine.prompt import Start, read_start, start
+from .engine.prompt import Start, read_start
 from .engine.state import ParserState
 from .engine.state_json import dump_state, load_state
 from .ids import EarlierCalls, call_id, make_seed, read_earlier_calls
@@ -41,5 +41,4 @@ __all__ = [
     "parse_tool_choice",
     "read_earlier_calls",
     "read_start",
-    "start",
 ]

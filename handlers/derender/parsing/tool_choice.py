@@ -49,7 +49,7 @@ def parse_tool_choice(choice: str | Mapping[str, Any] | None) -> ToolChoice:
     """
     match choice:
         case None:
-            return ToolChoice("none")
+            return NONE
         case "none" | "auto" | "required":
             return ToolChoice(choice)
         case {"function": {"name": str(name)}} if name:

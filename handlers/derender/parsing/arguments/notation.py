@@ -70,6 +70,7 @@ JSON: Final = Notation(('"', "'"), JSON_ESCAPES, _WORDS, python_number, verbatim
 PYTHON: Final = Notation(("'''", '"""', "'", '"'), PYTHON_ESCAPES, _WORDS, python_number, tuples=True)
 """Literals of Python. The arguments of a call are an object (`CALL_ARGUMENTS`)."""
 GEMMA: Final = Notation(('<|"|>', '"'), None, _WORDS, json_number, bare_strings=True, open_strings=True)
+"""Gemma's form of JSON: bare keys, and a token for the quote."""
 
 
 def with_quotes(notation: Notation, characters: Mapping[str, str]) -> Notation:

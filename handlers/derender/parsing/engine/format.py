@@ -183,7 +183,7 @@ class Arguments(Struct, frozen=True):
 
 
 class CallObjects(Struct, frozen=True):
-    """Calls as JSON objects, which contain their names. The region ends with them."""
+    """Calls as JSON objects, which contain their names. The region ends with them. Fields as of `Arguments`."""
 
     edges: ClassVar[tuple[Edge, ...]] = ()
     then: str = "content"
@@ -234,8 +234,9 @@ class Format(Struct, frozen=True):
         called: Edges that exist after a call.
         content: Edges out of the answer's text, wherever it is.
         reasoning: Edges out of the reasoning.
-        regions: Regions besides `answer`, where the answer begins, `content`, where it goes on, `called`, where
-            it goes on after a call, and `reasoning`.
+        regions: Regions besides those of all formats: `answer`, where the answer begins, `content`, where it
+            goes on, `called`, where it goes on after a call, `reasoning`, and `prompt`, where the prompt's end
+            is read.
         start: The region an output begins in if nothing is known of the prompt.
         start_thinking: The same, if the client switched thinking on.
         start_answering: The same, if the client switched thinking off.

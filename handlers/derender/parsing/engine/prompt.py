@@ -24,22 +24,25 @@ if TYPE_CHECKING:
 
     from .parser import Parser
 
-__all__ = ["Start", "read_start", "start"]
+__all__ = ["Start", "read_start"]
 
 _MAX_READ: Final = 4096
 """Ids of the prompt's end that are read. What opens the model's message is there."""
 
 
 class Start(Struct, frozen=True):
-    """The state before the outputs of a prompt, which is read once for all of them."""
+    """Where the outputs of a prompt begin. It is read once for all of them."""
 
     state: ParserState
+    """The state before an output."""
     told: bool
-    """Whether the prompt tells it. Otherwise a whole output may tell another."""
+    """Whether the prompt's ids tell it. Otherwise it is a guess that a whole output may correct."""
 
     def before(self, parser: Parser, output: Sequence[Piece]) -> ParserState:
-        """Return the state before a whole output: what it ends, the prompt has begun, unless thinking is
-        switched off.
+        """Return the state before a whole output.
+
+        If the prompt's ids don't tell, and the output ends reasoning that it did not begin, the prompt has
+        begun it, unless thinking is switched off.
 
         Args:
             parser: How the output is parsed.
@@ -50,13 +53,8 @@ class Start(Struct, frozen=True):
         return _before_end_of_thoughts(parser, output) or self.state
 
 
-def start(parser: Parser, prompt_token_ids: Sequence[int] | None) -> ParserState:
-    """Return the state before a streamed output (`read_start`)."""
-    return read_start(parser, prompt_token_ids).state
-
-
 def read_start(parser: Parser, prompt_token_ids: Sequence[int] | None) -> Start:
-    """Read what a prompt tells of its outputs.
+    """Read where the outputs of a prompt begin.
 
     If the prompt is not known, it ends as the chat template writes it. If the layer does not say how, the
     client's switch decides, then the family.
@@ -100,9 +98,9 @@ def _after_prompt(parser: Parser, prompt_token_ids: Sequence[int]) -> ParserStat
         return None
     grammar = parser.grammar
     if grammar.anchor:
-        pieces, whole = _after_anchor(parser, grammar.anchor, prompt_token_ids)
+        pieces, found = _after_anchor(parser, grammar.anchor, prompt_token_ids)
     else:
-        pieces, whole = _after_control(parser, prompt_token_ids)
+        pieces, found = _after_control(parser, prompt_token_ids)
     # A call that the prompt begins belongs to the output.
     buffering = replace(parser, whole_calls=True, one_call=False)
     _, state = parse(buffering, ParserState("prompt"), pieces)
@@ -111,7 +109,7 @@ def _after_prompt(parser: Parser, prompt_token_ids: Sequence[int]) -> ParserStat
     if not marked and not scanner.search(state.held, 0, final=True):
         # The prompt's own text does not belong to the output.
         state.held = ""
-    if not (state.marked or state.held or whole):
+    if not (state.marked or state.held or found):
         return None
     if state.calls and not isinstance(state.calls.reading, BodyState):
         # A body is read from its beginning.
@@ -133,14 +131,14 @@ def _after_control(parser: Parser, prompt_token_ids: Sequence[int]) -> tuple[lis
     """Return the prompt after its last control token that is no marker, and whether there is one."""
     grammar = parser.grammar
     tail: list[int] = []
-    whole = False
+    found = False
     for token_id in islice(reversed(prompt_token_ids), _MAX_READ):
-        if whole := token_id in grammar.control and token_id not in grammar.markers:
+        if found := token_id in grammar.control and token_id not in grammar.markers:
             break
         tail.append(token_id)
-        if whole := token_id == grammar.turn:
+        if found := token_id == grammar.turn:
             break
-    return _read(parser, tail[::-1]), whole
+    return _read(parser, tail[::-1]), found
 
 
 def _after_anchor(
@@ -149,10 +147,10 @@ def _after_anchor(
     """Return the prompt after the last place where a message begins, and whether there is one."""
     text = parser.grammar.encode(_read(parser, prompt_token_ids[-_MAX_READ:]))
     begin = place = 0
-    whole = False
+    found = False
     while place <= len(text) and (match := anchor.search(text, place, final=True)):
-        begin, place, whole = match.end, max(match.end, match.start + 1), True
-    return [text[begin:]], whole
+        begin, place, found = match.end, max(match.end, match.start + 1), True
+    return [text[begin:]], found
 
 
 def _read(parser: Parser, token_ids: Sequence[int]) -> list[Piece]:

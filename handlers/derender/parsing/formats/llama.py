@@ -16,7 +16,7 @@ _TAG: Final = "<|python_tag|>"
 _OBJECTS: Final = one_of("{", ("[", SPACE, "{"))
 _TAGGED: Final = twice(Edge((_TAG, SPACE, ahead(_OBJECTS)), "objects", Act.BEGIN), _TAG)
 _LINE: Final = optional("\n")
-"""It makes the edge begin where those of calls behind text do."""
+"""With it, an edge of `first` begins where that of a call behind text does, and so comes before it."""
 _FENCE: Final = ("```", optional("json"), SPACE)
 
 TOOLS: Final = Format(

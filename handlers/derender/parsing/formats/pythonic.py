@@ -18,7 +18,7 @@ __all__ = ["LLAMA4", "TOOLS"]
 _CALL: Final = (capture("name", r"A-Za-z0-9_.\-"), SPACE, "(")
 _LIST: Final = ("[", SPACE, ahead(*_CALL))
 _LINE: Final = optional("\n")
-"""It makes the edge begin where those of calls behind text do."""
+"""With it, an edge of `first` begins where that of a call behind text does, and so comes before it."""
 _FENCE: Final = ("```", optional("python"), SPACE)
 
 

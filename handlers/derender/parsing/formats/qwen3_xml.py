@@ -1,4 +1,4 @@
-r"""Calls of Qwen3-Coder and Qwen3.5 and later.
+"""Calls of Qwen3-Coder and Qwen3.5 and later.
 
     <tool_call>
     <function=get_weather>

@@ -85,7 +85,7 @@ def _gap(_: Mapping[str, str]) -> Expression:
 
 
 GAP: Final[Part] = _gap
-"""White space before more of a marker that has matched, or none. What follows a longer run is no part of it."""
+"""White space before a part that the text may lack, or none. After a longer run, it lacks the part."""
 
 
 def _lines(_: Mapping[str, str]) -> Expression:
@@ -102,8 +102,8 @@ def _anything(_: Mapping[str, str]) -> Expression:
 
 
 ANYTHING: Final[Part] = _anything
-"""A character that is no white space, or a marker. It never matches at the end of the output: what is held
-there was to become another pattern."""
+"""A character that is not white space; it may stand for a marker. It never matches at the end of the output:
+what is held there was to become another pattern."""
 
 
 def _end(_: Mapping[str, str]) -> Expression:

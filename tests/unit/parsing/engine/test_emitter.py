@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from derender.parsing import CallEnd, Content, dump_state, finish, parse, start
+from derender.parsing import CallEnd, Content, dump_state, finish, parse, read_start
 from derender.parsing.engine.lifecycle import Status
 from tests.support.parsers import Message, fold, request_parser
 
@@ -25,7 +25,7 @@ def hermes(**request: object) -> Parser:
 
 def run(parser: Parser, text: str) -> tuple[Message, ParserState]:
     """Parse the beginning of an output."""
-    events, state = parse(parser, start(parser, None), to_pieces(parser, text))
+    events, state = parse(parser, read_start(parser, None).state, to_pieces(parser, text))
     return fold(events), state
 
 
@@ -87,7 +87,7 @@ def test_a_second_call_is_skipped_without_parallel_calls(whole_calls: bool) -> N
 def test_a_malformed_skipped_call_is_dropped_and_the_kept_one_emitted(rest: str) -> None:
     parser = hermes(whole_calls=True, parallel_tool_calls=False)
     output = f'<tool_call>[{{"name": "f"}}, {{"name": "g", "arguments": {rest}'
-    events, _ = parse(parser, start(parser, None), to_pieces(parser, f"{output} tail"))
+    events, _ = parse(parser, read_start(parser, None).state, to_pieces(parser, f"{output} tail"))
     assert fold(events).calls == [("f", "{}")]
 
 
@@ -120,7 +120,7 @@ def test_what_was_kept_of_a_value_is_text_if_its_call_breaks() -> None:
 )
 def test_only_complete_calls_end(output: str, cut: bool, ends: list[int], whole_calls: bool) -> None:
     parser = hermes(whole_calls=whole_calls)
-    events, state = parse(parser, start(parser, None), to_pieces(parser, output))
+    events, state = parse(parser, read_start(parser, None).state, to_pieces(parser, output))
     events += finish(parser, state, cut=cut)
     assert [event.index for event in events if isinstance(event, CallEnd)] == ends
 
@@ -141,7 +141,7 @@ def test_parsing_does_not_change_the_state_it_is_given(output: str, whole_calls:
 def test_a_state_does_not_depend_on_the_split(output: str) -> None:
     parser = hermes(whole_calls=True)
     _, whole = run(parser, output)
-    state = start(parser, None)
+    state = read_start(parser, None).state
     for piece in to_pieces(parser, output):
         for character in [piece] if isinstance(piece, int) else piece:
             _, state = parse(parser, state, [character])
@@ -150,7 +150,7 @@ def test_a_state_does_not_depend_on_the_split(output: str) -> None:
 
 def test_white_space_waits_for_the_first_text() -> None:
     parser = request_parser(marked_parsers("gemma4"), tools=TOOLS)
-    events, state = parse(parser, start(parser, None), ["\n"])
+    events, state = parse(parser, read_start(parser, None).state, ["\n"])
     assert (events, state.leading_space) == ([], "\n")
     assert parse(parser, state, ["Hi"])[0] == [Content("\nHi")]
     assert finish(parser, state, cut=False) == [Content("\n")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from derender.parsing import ParserState, load_parsers, read_start, start
+from derender.parsing import ParserState, load_parsers, read_start
 from derender.vocabulary import GenerationPrompt
 from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
@@ -46,7 +46,7 @@ def parse_after(
 ) -> Any:
     """Content and reasoning of an output after a prompt; its markers are those of the vocabulary."""
     parser = parser_of(vocabulary, reasoning, **switches)
-    state = start(parser, None if prompt is None else encode(vocabulary, prompt))
+    state = read_start(parser, None if prompt is None else encode(vocabulary, prompt)).state
     texts = {vocabulary.pieces[token_id].decode(): token_id for token_id in parser.markers}
     before, marker, behind = output.partition("</think>")
     pieces = [before, texts.get(marker, marker), behind] if marker else [before]
@@ -116,7 +116,7 @@ def test_the_client_or_the_family_decides_if_the_prompt_does_not_tell(
     vocabulary: Vocabulary, prompt: str | None, reasoning: str, switches: dict[str, Any], thinks: bool
 ) -> None:
     parser = parser_of(vocabulary, reasoning, **switches)
-    state = start(parser, None if prompt is None else encode(vocabulary, prompt))
+    state = read_start(parser, None if prompt is None else encode(vocabulary, prompt)).state
     assert state == ParserState("thinking" if thinks else "answer")
 
 
@@ -192,7 +192,7 @@ def test_the_prompt_ends_as_the_template_writes_it(
 ) -> None:
     parsers = parsers_knowing(prompts, reasoning, **default)
     parser = request_parser(parsers, chat_template_kwargs=switches)
-    state = start(parser, None if prompt is None else encode(marked_vocabulary([]), prompt))
+    state = read_start(parser, None if prompt is None else encode(marked_vocabulary([]), prompt)).state
     assert fold(parse_chunks(parser, [["Hm"]], state=state)) == (Message("", "Hm") if thinks else Message("Hm"))
 
 
@@ -221,24 +221,24 @@ def test_the_request_tells_more_than_the_template() -> None:
     parsers = parsers_knowing(SWITCHED, "qwen3")
     parser = request_parser(parsers)
     closed = encode(marked_vocabulary(["<think>", "</think>"], SPECIAL), CLOSES)
-    assert fold(parse_chunks(parser, [["Hm"]], state=start(parser, closed))) == Message("Hm")
+    assert fold(parse_chunks(parser, [["Hm"]], state=read_start(parser, closed).state)) == Message("Hm")
 
 
 @pytest.mark.parametrize(("switches", "thinks"), [({}, True), ({"thinking": False}, False)])
 def test_a_template_that_tells_nothing_leaves_it_to_the_family(switches: dict[str, bool], thinks: bool) -> None:
     for prompts in ({}, {"thinking=true": "A:", "thinking=false": "A:", "": "A:"}):
         parsers = parsers_knowing(prompts, "deepseek_r1")
-        state = start(request_parser(parsers, chat_template_kwargs=switches), None)
+        state = read_start(request_parser(parsers, chat_template_kwargs=switches), None).state
         assert state == ParserState("thinking" if thinks else "answer")
 
 
 @pytest.mark.parametrize("switches", [{"thinking": False}, {"enable_thinking": False}])
 def test_default_arguments_count_without_a_layer_that_knows(switches: dict[str, bool]) -> None:
     parsers = parsers_knowing({}, "deepseek_r1", **switches)
-    assert start(request_parser(parsers), None) == ParserState("answer")
+    assert read_start(request_parser(parsers), None).state == ParserState("answer")
     assert parse_whole(parsers, "hm</think>Hi").reasoning == ""
     on = dict.fromkeys(switches, True)
-    assert start(request_parser(parsers, chat_template_kwargs=on), None) == ParserState("thinking")
+    assert read_start(request_parser(parsers, chat_template_kwargs=on), None).state == ParserState("thinking")
 
 
 HARMONY: Final = [
@@ -280,7 +280,9 @@ def test_a_prompt_of_messages_may_end_within_a_header(
     assert parsers is not None
     parser = request_parser(parsers, whole_calls=True)
     known = prompt is not None and prompt.startswith("<|start|>")
-    state = start(parser, encode(vocabulary, (history if known else "") + prompt) if prompt else None)
+    state = read_start(
+        parser, encode(vocabulary, (history if known else "") + prompt) if prompt else None
+    ).state
     pieces = [token_id if token_id >= 256 else chr(token_id) for token_id in encode(vocabulary, output)]
     assert fold(parse_chunks(parser, [pieces], state=state))[:2] == expected
 
@@ -289,7 +291,9 @@ def test_a_call_that_the_prompt_begins_belongs_to_the_output(vocabulary: Vocabul
     parsers = load_parsers(vocabulary, "hermes", None)
     assert parsers is not None
     parser = request_parser(parsers, tools=TOOLS)
-    state = start(parser, encode(vocabulary, f'{OPENED}Hi <tool_call>\n{{"name": "f", "arguments": {{"a"'))
+    state = read_start(
+        parser, encode(vocabulary, f'{OPENED}Hi <tool_call>\n{{"name": "f", "arguments": {{"a"')
+    ).state
     assert fold(parse_chunks(parser, [[": 1}}"]], state=state)) == Message(calls=[("f", '{"a": 1}')])
 
 

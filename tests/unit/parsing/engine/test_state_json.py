@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from derender.errors import BadRequest
-from derender.parsing import ParserState, dump_state, load_state, parse, start
+from derender.parsing import ParserState, dump_state, load_state, parse, read_start
 from tests.support.parsers import request_parser
 
 from ..support import TOOLS, marked_parsers, to_pieces
@@ -42,7 +42,7 @@ def parser_of(tools: str, reasoning: str | None, *, whole_calls: bool = True) ->
 @pytest.mark.parametrize(("names", "output"), OUTPUTS.items())
 def test_a_state_survives_json(names: tuple[str, str | None], output: str, whole_calls: bool) -> None:
     parser = parser_of(*names, whole_calls=whole_calls)
-    state = start(parser, None)
+    state = read_start(parser, None).state
     seen = set()
     for piece in to_pieces(parser, output):
         for character in [piece] if isinstance(piece, int) else piece:
@@ -57,7 +57,7 @@ def test_a_state_survives_json(names: tuple[str, str | None], output: str, whole
 def test_held_markers_are_dumped_as_ids() -> None:
     parser = parser_of("hermes", "qwen3")
     (call,) = to_pieces(parser, "<tool_call>")
-    _, state = parse(parser, start(parser, None), ["Hi\n", call, " \n"])
+    _, state = parse(parser, read_start(parser, None).state, ["Hi\n", call, " \n"])
     dumped = dump_state(parser, state)
     assert dumped == {
         "region": "content",
@@ -71,7 +71,7 @@ def test_held_markers_are_dumped_as_ids() -> None:
 def test_markers_in_a_buffered_call_are_dumped_as_ids() -> None:
     parser = parser_of("gemma4", "gemma4")
     pieces = to_pieces(parser, '<|tool_call>call:get_weather{city:<|"|>P')
-    _, state = parse(parser, start(parser, None), pieces)
+    _, state = parse(parser, read_start(parser, None).state, pieces)
     dumped = dump_state(parser, state)
     assert dumped["calls"]["raw"] == pieces
     assert load_state(parser, dumped) == state
@@ -79,7 +79,7 @@ def test_markers_in_a_buffered_call_are_dumped_as_ids() -> None:
 
 def test_a_state_is_small_if_nothing_is_open() -> None:
     parser = parser_of("hermes", "qwen3")
-    assert dump_state(parser, start(parser, None)) == {"region": "answer"}
+    assert dump_state(parser, read_start(parser, None).state) == {"region": "answer"}
 
 
 CALL: Final = {"name": "f"}
@@ -208,7 +208,7 @@ def test_a_state_of_another_vocabulary_is_refused() -> None:
 def test_loading_does_not_change_the_dumped_state() -> None:
     parser = parser_of("gemma4", "gemma4")
     pieces = to_pieces(parser, '<|tool_call>call:get_weather{city:<|"|>P')
-    _, state = parse(parser, start(parser, None), pieces)
+    _, state = parse(parser, read_start(parser, None).state, pieces)
     dumped = dump_state(parser, state)
     copied = copy.deepcopy(dumped)
     load_state(parser, dumped)

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from derender.parsing import dump_state, load_state, parse, start
+from derender.parsing import dump_state, load_state, parse, read_start
 from tests.support.parsers import Message, request_parser
 
 from ..support import PARIS, TOOLS, check, check_both, marked_parsers, parse_output, to_pieces
@@ -35,7 +35,7 @@ def test_a_parameter_after_an_object_is_text(name: str) -> None:
     check_both(marked_parsers(name), output, Message(parameter, calls=[PARIS]))
     for whole_calls in (False, True):
         parser = request_parser(marked_parsers(name), tools=TOOLS, whole_calls=whole_calls)
-        _, state = parse(parser, start(parser, None), to_pieces(parser, output))
+        _, state = parse(parser, read_start(parser, None).state, to_pieces(parser, output))
         assert load_state(parser, dump_state(parser, state)) == state
 
 

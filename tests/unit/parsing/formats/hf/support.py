@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from derender.decoding.pieces import read_pieces
 from derender.decoding.state import DetokenizerState
-from derender.parsing import Parsers, load_parsers, start
+from derender.parsing import Parsers, load_parsers, read_start
 from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
 
@@ -125,7 +125,7 @@ def parse_with_template(template: object, prompt: str, output: str, *, cut: bool
         parser = request_parser(template_parsers(template), tools=TOOLS, whole_calls=whole_calls)
         vocabulary = parser.grammar.vocabulary
         pieces, _ = read_pieces(vocabulary, parser.markers, DetokenizerState(), encode(vocabulary, output))
-        state = start(parser, encode(vocabulary, prompt))
+        state = read_start(parser, encode(vocabulary, prompt)).state
         results += [fold(parse_chunks(parser, chunks, cut=cut, state=state)) for chunks in split_pieces(pieces)]
     assert all(result == results[0] for result in results)
     return results[0]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from derender.decoding.pieces import read_pieces
 from derender.decoding.state import DetokenizerState
-from derender.parsing import ParserError, load_parsers, start
+from derender.parsing import ParserError, load_parsers, read_start
 from derender.vocabulary import find_files, load
 from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
@@ -284,7 +284,7 @@ def test_ids_of_a_real_tokenizer_are_parsed(layer: Callable[[str], Path], qwen3:
         }[name]
         output = f"hm 😀\n</think>\n\nSure.\n<tool_call>\n{body}\n</tool_call>"
         ids = qwen3.encode(output, add_special_tokens=False).ids
-        state = start(parser, qwen3.encode(prompt, add_special_tokens=False).ids)
+        state = read_start(parser, qwen3.encode(prompt, add_special_tokens=False).ids).state
         chunks, decoding = [], DetokenizerState(text_started=True)
         for token_id in ids:
             pieces, decoding = read_pieces(vocabulary, parser.markers, decoding, [token_id])
