@@ -22,6 +22,7 @@ from .state import Call
 __all__ = [
     "BEGINNING",
     "NO_CALL",
+    "UNREAD",
     "Act",
     "Arguments",
     "Body",
@@ -68,6 +69,8 @@ class Act(StrEnum):
     """A call without arguments."""
 
 
+UNREAD: Final = "unread"
+"""The region of text that is not read, because a regular expression takes too long. It is the answer's."""
 BEGINNING: Final = (Act.BEGIN, Act.OPEN, Act.OPEN_CLOSE)
 """What begins markup of calls, unless it has begun."""
 
@@ -200,7 +203,7 @@ Region = Text | Markup | Value | Body | Preface | Arguments | CallObjects
 
 Reader = Callable[[str, Mapping[str, str], Mapping[str, object]], Sequence[Call] | None]
 """Reads calls: their text, what the patterns around it captured, and the tools offered (name → JSON schema of
-the parameters) → the calls; None if it is no call."""
+the parameters) → the calls; None if it is no call. Raises a `TimeoutError` if that takes too long to know."""
 
 
 class Ids(StrEnum):

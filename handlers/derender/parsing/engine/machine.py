@@ -24,7 +24,7 @@ from derender.parsing.characters import WHITESPACE, decode_markers, skip_space
 from derender.parsing.patterns import Match
 
 from .emitter import Emitter
-from .format import BEGINNING, Act, Arguments, Body, CallObjects, Markup, Preface, Shows, Text, Value
+from .format import BEGINNING, UNREAD, Act, Arguments, Body, CallObjects, Markup, Preface, Shows, Text, Value
 from .lifecycle import Status, Step
 from .state import BodyState, compact_state, copy_state
 
@@ -95,6 +95,7 @@ class _Machine:
         "reasoning_end",
         "state",
         "text",
+        "timed_out",
         "tokens",
     )
 
@@ -115,6 +116,7 @@ class _Machine:
             held = len(state.lookbehind)
             places = state.token_places and [held + place for place in state.token_places]
             self.tokens = TokenPlaces(self.grammar.vocabulary, places, runs, held + len(state.held))
+        self.timed_out = False
         self.reasoning_end, self.before_reasoning_end = Match(0, 0, None, {}), ""
         self.state = copy_state(state)
         self.emitter = Emitter(parser, self.state)
@@ -124,8 +126,13 @@ class _Machine:
         grammar, state, text = self.grammar, self.state, self.text
         at, still = len(state.lookbehind), 0
         while True:
-            ends_reasoning = self._look_for_reasoning_end(at)
-            end, more = self._read(grammar.regions[state.region], at)
+            try:
+                ends_reasoning = self._look_for_reasoning_end(at)
+                end, more = self._read(grammar.regions[state.region], at)
+            except TimeoutError:
+                self.timed_out, ends_reasoning, end, more = True, False, at, True
+            if self.timed_out:
+                self._stop_reading()
             if not more and ends_reasoning and (calls := state.calls) is not None:
                 # What began as a call in the reasoning was quoted there.
                 self.emitter.give_up(calls, self.text[end:], self._count(end, len(self.text)))
@@ -143,6 +150,13 @@ class _Machine:
             if end > len(text):
                 return
             at = end
+
+    def _stop_reading(self) -> None:
+        """Take the rest of the output as text."""
+        self.text, self.timed_out = self.output, False
+        if self.state.calls is not None:
+            self.emitter.give_up(self.state.calls, "", 0)
+        self.state.region = UNREAD
 
     def _look_for_reasoning_end(self, at: int) -> bool:
         """Limit the text that may be quoted in the reasoning. Returns whether the reasoning ends there."""
@@ -373,7 +387,10 @@ class _Machine:
         if calls.status is not Status.BUFFERED:
             return
         text = decode_markers("".join(calls.raw)[reading.start :], self.grammar.texts)
-        found = region.reader(text, {**captures, **reading.captures}, self.parser.tools)
+        try:
+            found = region.reader(text, {**captures, **reading.captures}, self.parser.tools)
+        except TimeoutError:
+            self.timed_out, found = True, None
         if found is None:
             self.emitter.step(calls, Step.REJECT)
         for call in found or ():

@@ -68,6 +68,8 @@ class Regex(NamedTuple):
     """A pattern that someone else wrote as a regular expression."""
 
     expression: str
+    leading: str = ""
+    """White space that belongs to it if it stands before it."""
 
 
 def _space(_: Mapping[str, str]) -> Expression:

@@ -5,31 +5,40 @@ alternative before the match, or a match that begins earlier, runs into the end 
 The `regex` package tells whether one does, but only for an expression that does not match. So the scanner
 searches the expression followed by something that is never there, which fails at the end of the text unless
 the text ended before.
+
+An expression is shown `MAX_MATCH` characters from each place on, so no match is longer. That makes work linear
+in the text, unless the expression takes exponential time or nearly so. Then it is given up after `TIMEOUT`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import regex
 
 from derender.parsing.characters import WHITESPACE
 
 from .parts import END_OF_OUTPUT, NO_SPACE, NUMBER, Regex, join
-from .scanner import Match
+from .scanner import LEADING, Match, space_before
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .parts import Pattern
 
-__all__ = ["RegexScanner", "compile_regex"]
+__all__ = ["MAX_MATCH", "TIMEOUT", "RegexScanner", "compile_regex"]
 
 _END: Final = "__end__"
 """Group that tells that the whole expression was read, and where it ends."""
 _NEVER: Final = rf"(?P<{_END}>)(?s:.*+.)"
-_WINDOW: Final = 256
-"""Characters searched at first: a text may be long, and a match near."""
+_LOOKS_BACK: Final = re.compile(r"\(\?<[=!]|\\[BbGmMKA]|(?<!\[)\^")
+"""What looks at the text before a match."""
+_ASCII: Final = [chr(code) for code in range(0x80)]
+MAX_MATCH: Final = 512
+"""Longest match, without white space that a pattern allows before it."""
+TIMEOUT: Final = 1.0
+"""Seconds of CPU after which an expression is given up."""
 
 
 def compile_regex(expression: str) -> tuple[regex.Pattern[str], regex.Pattern[str]]:
@@ -54,16 +63,13 @@ class RegexScanner:
         markers: Marker text → character.
     """
 
-    __slots__ = ("_final", "_growing", "_running")
+    __slots__ = ("_begins", "_held", "_patterns")
 
     def __init__(self, patterns: Sequence[Pattern | Regex], markers: Mapping[str, str]) -> None:
-        pairs = [
-            compile_regex(pattern.expression if isinstance(pattern, Regex) else _to_regex(pattern, markers))
-            for pattern in patterns
-        ]
-        self._final = [final for final, _ in pairs]
-        self._running = [running for _, running in pairs]
-        self._growing = [isinstance(pattern, Regex) for pattern in patterns]
+        self._patterns = [_compile(pattern, markers) for pattern in patterns]
+        # What is held back may begin with white space of any of them.
+        self._held = max((each.leading for each in self._patterns), key=len, default="")
+        self._begins = re.compile("|".join([each.begins for each in self._patterns]) or "(?!)")
 
     def search(self, text: str, start: int, *, final: bool = False, cut: bool = False) -> Match | None:  # noqa: ARG002
         """Find the first pattern. Patterns may look at the text before `start`.
@@ -73,34 +79,78 @@ class RegexScanner:
             start: Where to begin.
             final: Whether the output ends with the text. Then nothing is held, and there may be no match.
             cut: Ignored: these patterns have no `END`.
+
+        Raises:
+            TimeoutError: An expression takes too long.
         """
-        if final:
-            matches = ((number, each.search(text, start)) for number, each in enumerate(self._final))
-            return _first([_to_match(number, match) for number, match in matches if match])
-        size = _WINDOW
-        while True:
-            end = min(start + size, len(text))
-            found = self._search(text, start, end)
-            if found.pattern is not None or end == len(text):
-                return found
-            start, size = found.start, 2 * size
+        place = start
+        while candidate := self._begins.search(text, place):
+            place = candidate.start()
+            matches = [
+                match
+                for number, each in enumerate(self._patterns)
+                if (match := each.match(text, place, number, final=final))
+            ]
+            if any(each.pattern is None for each in matches):
+                return Match(space_before(text, place, start, self._held), len(text), None, {})
+            if matches:
+                first = min(matches, key=lambda each: (-each.end, each.pattern))
+                leading = self._patterns[first.pattern or 0].leading
+                return first._replace(start=space_before(text, place, start, leading))
+            place += 1
+        return None if final else Match(space_before(text, len(text), start, self._held), len(text), None, {})
 
-    def _search(self, text: str, start: int, end: int) -> Match:
-        # What is held begins where the search does, and is searched again with each piece.
-        here = (each.match(text, start, end, partial=True) for each in self._running)
-        if any(self._settle(number, match, end).pattern is None for number, match in enumerate(here) if match):
-            return Match(start, end, None, {})
-        there = (each.search(text, start, end, partial=True) for each in self._running)
-        matches = [self._settle(number, match, end) for number, match in enumerate(there) if match]
-        held = min((each.start for each in matches if each.pattern is None), default=end)
-        first = _first([each for each in matches if each.pattern is not None])
-        return first if first and first.start < held else Match(held, end, None, {})
 
-    def _settle(self, number: int, found: regex.Match[str], end: int) -> Match:
-        match = _to_match(number, found)
-        # What `$` means at the end of the text depends on what follows.
-        waits = match.end == end and self._growing[number]
-        return match._replace(pattern=None) if waits else match
+class _Compiled(NamedTuple):
+    """A pattern, compiled."""
+
+    final: regex.Pattern[str]
+    """The pattern as it is."""
+    running: regex.Pattern[str]
+    """The pattern as it is searched while more text may follow."""
+    grows: bool
+    """Whether what follows may change a match at the end of the text, as with `$`."""
+    begins: str
+    """Matches the characters that it may begin with."""
+    leading: str
+    """White space that belongs to it if it stands before it."""
+
+    def match(self, text: str, place: int, number: int, *, final: bool) -> Match | None:
+        """Match it at a place, as the pattern of a number. A match without a number may yet become one."""
+        end = min(place + MAX_MATCH, len(text))
+        if final and end == len(text):
+            found = self.final.match(text, place, end, timeout=TIMEOUT)
+        else:
+            found = self.running.match(text, place, end, partial=True, timeout=TIMEOUT)
+        if found is None:
+            return None
+        captures = {name: value for name, value in found.groupdict().items() if value is not None}
+        if not found.partial:
+            return Match(place, found.end(), number, captures)
+        whole = captures.pop(_END, None) is not None
+        if whole and not (self.grows and found.end(_END) == end):
+            return Match(place, found.end(_END), number, captures)
+        return Match(place, end, None, {}) if end == len(text) else None
+
+
+def _compile(pattern: Pattern | Regex, markers: Mapping[str, str]) -> _Compiled:
+    if isinstance(pattern, Regex):
+        expression, leading = pattern.expression, pattern.leading
+    else:
+        leading = LEADING.get(pattern[0], "")
+        expression = _to_regex(pattern[1:] if leading else pattern, markers)
+    final, running = compile_regex(expression)
+    return _Compiled(final, running, isinstance(pattern, Regex), _find_beginnings(expression, running), leading)
+
+
+def _find_beginnings(expression: str, running: regex.Pattern[str]) -> str:
+    """Return a set of characters that holds all that an expression may begin with."""
+    nothing = running.match("", partial=True)
+    if _LOOKS_BACK.search(expression) or (nothing and nothing.end(_END) == 0):
+        return "(?s:.)"
+    found = "".join([re.escape(each) for each in _ASCII if running.match(each, partial=True)])
+    # Others are too many to try.
+    return rf"[{found}\x80-\U0010ffff]"
 
 
 def _to_regex(pattern: Pattern, markers: Mapping[str, str]) -> str:
@@ -110,17 +160,3 @@ def _to_regex(pattern: Pattern, markers: Mapping[str, str]) -> str:
         .replace(END_OF_OUTPUT, r"\Z")
         .replace(NO_SPACE, f"[^{WHITESPACE}]")
     )
-
-
-def _first(matches: Sequence[Match]) -> Match | None:
-    return min(matches, key=lambda each: (each.start, -each.end, each.pattern), default=None)
-
-
-def _to_match(number: int, found: regex.Match[str]) -> Match:
-    captures = {name: value for name, value in found.groupdict().items() if value is not None}
-    if not found.partial:
-        return Match(found.start(), found.end(), number, captures)
-    end = captures.pop(_END, None)
-    if end is None:
-        return Match(found.start(), found.end(), None, {})
-    return Match(found.start(), found.end(_END), number, captures)

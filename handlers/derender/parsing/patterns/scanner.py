@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from .parts import Part, Pattern
 
-__all__ = ["Match", "Scanner"]
+__all__ = ["LEADING", "Match", "Scanner", "space_before"]
 
 _NEVER: Final = "(?!)"
-_LEADING: Final[Mapping[Part | str, str]] = {SPACE: WHITESPACE, LINES: "\r\n"}
+LEADING: Final[Mapping[Part | str, str]] = {SPACE: WHITESPACE, LINES: "\r\n"}
 """White space that a pattern may begin with."""
 _GROUP: Final = re.compile(rf"\(\?P<\w+{NUMBER}>")
 _CAPTURE: Final = re.compile(rf"\(\?P<(\w+{NUMBER})>(\[(?:\\.|[^\]\\])+\]\{{[\d,]+\}}\+)\)")
@@ -48,7 +48,7 @@ class Scanner:
         wholes, alternatives, firsts = [], [], []
         # Text is full of white space, so leading space is added once the rest of a pattern has matched.
         self._leading = {
-            number: _LEADING[pattern[0]] for number, pattern in enumerate(patterns) if pattern[0] in _LEADING
+            number: LEADING[pattern[0]] for number, pattern in enumerate(patterns) if pattern[0] in LEADING
         }
         # What is held back may begin with white space of any of them.
         self._held = max(self._leading.values(), key=len, default="")
@@ -86,15 +86,15 @@ class Scanner:
         if final:
             match = expression.match(text, len(text))
             return match and self._match(text, start, match)
-        return Match(_space_before(text, len(text), start, self._held), len(text), None, {})
+        return Match(space_before(text, len(text), start, self._held), len(text), None, {})
 
     def _match(self, text: str, start: int, match: re.Match[str]) -> Match:
         group = match.lastgroup
         if group is None:
-            return Match(_space_before(text, match.start(), start, self._held), match.end(), None, {})
+            return Match(space_before(text, match.start(), start, self._held), match.end(), None, {})
         number = int(group[1:])
         return Match(
-            _space_before(text, match.start(), start, self._leading.get(number, "")),
+            space_before(text, match.start(), start, self._leading.get(number, "")),
             match.end(),
             number,
             {
@@ -111,7 +111,7 @@ def _without_groups(partial: str) -> str:
     return _GROUP.sub("(?:", _SAME.sub(lambda same: captured[same[1]], partial))
 
 
-def _space_before(text: str, end: int, start: int, space: str) -> int:
+def space_before(text: str, end: int, start: int, space: str) -> int:
     """Return where the white space before a place begins.
 
     Args:

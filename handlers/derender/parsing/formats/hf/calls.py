@@ -35,7 +35,7 @@ def call_reader(field: Field) -> Reader:
         try:
             value = _transform_body(field, parser.parse(body), captures)
             return [_to_call(each, tools) for each in (value if isinstance(value, list) else [value])]
-        except (ValueError, RecursionError):
+        except ValueError:
             return None
 
     return read

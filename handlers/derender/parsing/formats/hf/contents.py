@@ -10,9 +10,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from regex import Pattern as CompiledRegex
+
+    from .tags import Tag
 
 __all__ = ["Word", "compile_regex", "content_parser"]
 
@@ -43,6 +45,12 @@ def compile_regex(expression: str) -> CompiledRegex[str]:
     from derender.parsing.patterns import regexes
 
     return regexes.compile_regex(expression)[0]
+
+
+def _find_tags(pattern: str) -> Callable[[str], Iterator[Tag]]:
+    from .tags import tag_finder
+
+    return tag_finder(pattern)
 
 
 class _Text(Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,17 +84,20 @@ class _Json(_Text, frozen=True):
 
     def parse(self, text: str) -> Any:
         try:
-            return json.loads(self._standard(text), parse_constant=_refuse_constant)
-        except (ValueError, RecursionError):
+            standard = self._standard(text)
+            _check_depth(standard)
+            return json.loads(standard, parse_constant=_refuse_constant)
+        except ValueError:
             if self.allow_non_json:
                 return super().parse(text)
             raise
 
     def _standard(self, text: str) -> str:
         """Write JSON of a dialect as JSON. Strings in quotes stay as they are."""
-        own = [f"{re.escape(begins)}(.*?){re.escape(ends)}" for begins, ends in self.string_delims]
+        # A string without an end takes the rest of the text, so that it is read once.
+        own = [f"{re.escape(begins)}(?:(.*?){re.escape(ends)}|.*)" for begins, ends in self.string_delims]
         parts, place = [], 0
-        for match in re.finditer("|".join([*own, r'"(?:[^"\\]|\\.)*+"']), text, re.DOTALL):
+        for match in re.finditer("|".join([*own, _STRING]), text, re.DOTALL):
             parts.append(self._quote_keys(text[place : match.start()]))
             parts.append(json.dumps(match[match.lastindex]) if match.lastindex else match[0])
             place = match.end()
@@ -96,7 +107,21 @@ class _Json(_Text, frozen=True):
         return _KEY.sub(r'\1"\2"\3', text) if self.unquoted_keys else text
 
 
+MAX_DEPTH: Final = 200
+"""Maximum nesting depth of JSON, as in arguments that are read as they arrive."""
+_STRING: Final = r'"(?:[^"\\]|\\.)*+"?'
+"""A string, or the rest of the text if it has no end."""
+_NESTING: Final = re.compile(rf"{_STRING}|[\[\]{{}}]", re.DOTALL)
 _KEY: Final = re.compile(r"([{,]\s*)(\w+)(\s*:)")
+
+
+def _check_depth(text: str) -> None:
+    """Refuse JSON that is nested too deeply, before an interpreter refuses it sooner or later."""
+    depth = 0
+    for match in _NESTING.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
+        if depth > MAX_DEPTH:
+            raise ValueError("nested too deeply")
 
 
 def _refuse_constant(word: str) -> None:
@@ -120,15 +145,14 @@ class _Xml(Struct, frozen=True, forbid_unknown_fields=True):
     merge_duplicates: bool = False
 
     def __post_init__(self) -> None:
-        if "key" not in compile_regex(self.tag_pattern).groupindex:
-            raise ValueError("tag_pattern must have a group named 'key'")
+        _find_tags(self.tag_pattern)
 
     def parse(self, text: str) -> Any:
         values: dict[str, Any] = {}
-        between, end = "", 0
-        for match in compile_regex(self.tag_pattern).finditer(text):
-            between, end = between + text[end : match.start()], match.end()
-            key, value = match["key"], match.groupdict("").get("value", "")
+        between, end = [], 0
+        for start, following, key, value in _find_tags(self.tag_pattern)(text):
+            between.append(text[end:start])
+            end = following
             if key is None:
                 raise ValueError("a tag without a key")
             if self.value_parser is not None:
@@ -139,7 +163,7 @@ class _Xml(Struct, frozen=True, forbid_unknown_fields=True):
                 values[key].append(value)
             else:
                 values[key] = [values[key], value]
-        if between.strip() or text[end:].strip():
+        if "".join(between).strip() or text[end:].strip():
             raise ValueError("text outside the tags")
         return values
 

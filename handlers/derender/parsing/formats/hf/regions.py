@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from derender.parsing.characters import MAX_MARKERS
-from derender.parsing.engine.format import Act, Body, Edge, Format, FormatError, Markup, Shows, Text
+from derender.parsing.characters import MAX_MARKERS, WHITESPACE
+from derender.parsing.engine.format import UNREAD, Act, Body, Edge, Format, FormatError, Markup, Shows, Text
 from derender.parsing.patterns import SPACE, Regex
 
 from .calls import call_reader
@@ -26,8 +26,8 @@ __all__ = ["from_vocabulary"]
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 _SCOPE: Final = "response_template"
-_SPACE: Final = r"[ \t\r\n]{0,128}"
-"""White space around a regular expression. What the expression itself matches of it comes first."""
+_SPACE: Final = r"[ \t\r\n]{0,128}+"
+"""White space behind a regular expression. What the expression itself matches of it comes first."""
 _ASCII: Final = [chr(code) for code in range(128)]
 
 
@@ -114,7 +114,7 @@ def _regions(fields: Mapping[str, Field]) -> tuple[tuple[Edge, ...], dict[str, R
     to = "answer" if name == "content" else "content"
     edges += [Edge(_add_space(pattern, before=rest.strip, after=spaced), to) for pattern in rest.closes]
     content = _sort_edges(edges)
-    regions = {"content": _region(name, rest, content)}
+    regions = {"content": _region(name, rest, content), UNREAD: Text(Shows.CONTENT)}
     for name, field in opened.items():
         # After the reasoning the answer begins, which may be the JSON of guided decoding.
         to, act = "answer" if name in REASONING else "content", Act.CLOSE if name == CALLS else Act.NONE
@@ -136,8 +136,7 @@ def _region(name: str, field: Field, edges: tuple[Edge, ...]) -> Region:
 def _add_space(pattern: Pattern | Regex, *, before: bool, after: bool) -> Pattern | Regex:
     """Add the white space that does not belong to the texts around a pattern."""
     if isinstance(pattern, Regex):
-        begin, end = (_SPACE if spaced else "" for spaced in (before, after))
-        return Regex(f"{begin}(?:{pattern.expression}){end}")
+        return Regex(f"(?:{pattern.expression}){_SPACE if after else ''}", WHITESPACE if before else "")
     return (*((SPACE,) if before else ()), *pattern, *((SPACE,) if after else ()))
 
 

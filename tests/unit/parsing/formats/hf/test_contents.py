@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from derender.parsing.formats.hf.contents import MAX_DEPTH
 from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
 
@@ -83,6 +84,7 @@ def test_contents_are_parsed(content: str, arguments: dict[str, Any], body: str,
     [
         ("json", '{"a": NaN}'),
         ("json", '{"a": 1e999}'),
+        ("json", '{"a":' * (MAX_DEPTH + 1) + "1" + "}" * (MAX_DEPTH + 1)),
         ("json", '{"a":' * 2000 + "1" + "}" * 2000),
         ("json", "[" * 100_000),
         ("json", f'{{"a": {"9" * 5000}}}'),
@@ -99,6 +101,13 @@ def test_unreadable_contents_of_calls_are_content(content: str, body: str) -> No
     parser = request_parser(template_parsers(template(tool_calls=calls, content={})), tools=TOOLS)
     output = f"call:f|{body}$"
     assert fold(parse_chunks(parser, [[output]])) == Message(output)
+
+
+def test_json_may_be_nested_as_deep_as_arguments() -> None:
+    calls = {"open_pattern": r"call:(?P<name>\w+)\|", "close": "$", "content": "json", "transform": NAMED}
+    body = f'{{"a": {"[" * (MAX_DEPTH - 1)}"[\\"["{"]" * (MAX_DEPTH - 1)}}}'
+    parsed = parse_with_template(template(tool_calls=calls, content={}), CHATML, f"call:f|{body}$")
+    assert parsed == Message(calls=[("f", body)])
 
 
 @pytest.mark.parametrize("body", ["<>", "x<a>", "<a>x", "<a>x<a>"])

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from derender.decoding.pieces import read_pieces
 from derender.decoding.state import DetokenizerState
 from derender.parsing import ParserError, load_parsers, read_start
+from derender.parsing.patterns import regexes
 from derender.vocabulary import find_files, load
 from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
@@ -20,6 +21,7 @@ from .support import (
     CHATML,
     LISTED,
     MARKERS,
+    NAMED,
     TEMPLATES,
     THINK,
     parse_with_template,
@@ -293,3 +295,48 @@ def test_ids_of_a_real_tokenizer_are_parsed(layer: Callable[[str], Path], qwen3:
         expected = Message("Sure.", "hm 😀", [("get_weather", '{"city": "東京", "days": 3}')])
         assert fold(parse_chunks(parser, chunks, state=state)) == expected
         assert fold(parse_chunks(parser, whole, state=state)) == expected
+
+
+SLOW: Final = "(?:a|ab|b)*"
+"""An expression that takes exponential time."""
+
+
+@pytest.mark.parametrize(
+    ("field", "begun", "ended"),
+    [
+        pytest.param(
+            {"open_pattern": f"<t>(?P<name>{SLOW})!", "close": "</t>", "content": "json"},
+            "<t>",
+            "{}</t>",
+            id="opens",
+        ),
+        pytest.param(
+            {"open_pattern": "<t>(?P<name>f)!", "close_pattern": f"<{SLOW}/t>", "content": "json"},
+            "<t>f!{}<",
+            "</t>",
+            id="closes",
+        ),
+        pytest.param(
+            {
+                "open_pattern": "<t>(?P<name>f)!",
+                "close": "</t>",
+                "content": "xml-inline",
+                "content_args": {"tag_pattern": f"<p (?P<key>{SLOW})>(?P<value>x)</p>"},
+            },
+            "<t>f!<p ",
+            "</t>",
+            id="content",
+        ),
+    ],
+)
+def test_an_output_is_text_from_where_an_expression_takes_too_long(
+    monkeypatch: pytest.MonkeyPatch, field: dict[str, Any], begun: str, ended: str
+) -> None:
+    monkeypatch.setattr(regexes, "TIMEOUT", 0.001)
+    parsers = template_parsers(
+        template(tool_calls={**field, "transform": NAMED}, content={"close": "<|im_end|>"})
+    )
+    parser = request_parser(parsers, tools=TOOLS, whole_calls=True)
+    output = f"Look: {begun}{'ab' * 40}#{ended} {begun}"
+    for chunks in ([[output]], [[output[:50]], [output[50:]]], [[character] for character in output]):
+        assert fold(parse_chunks(parser, chunks)) == Message(content=output)
