@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from .arguments.schema import Tools
 from .engine.format import Format, FormatError, Ids
 from .engine.grammar import compile_grammar
 from .engine.parser import Parser
@@ -95,7 +96,7 @@ class Parsers:
             start=self._start(thinking),
             thinking=thinking,
             prompt=prompt.token_ids if prompt else (),
-            tools=tools,
+            tools=Tools(tools),
             calls_wanted=wanted,
             one_call=not parallel_tool_calls,
             whole_calls=whole_calls,

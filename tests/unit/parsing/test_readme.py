@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from derender.parsing import Parser
+from derender.parsing.arguments.schema import Tools
 from derender.parsing.engine.format import Act, Arguments, CallObjects, Format, Markup, Text
 from derender.parsing.engine.grammar import compile_grammar
 from derender.parsing.engine.lifecycle import LIFECYCLE
@@ -108,7 +109,7 @@ def test_the_example_of_a_family_works(whole_calls: bool, tmp_path: Path) -> Non
     assert isinstance(form, Format)
     grammar = compile_grammar(marked_vocabulary(form.markers), form, None)
     parser = Parser(
-        grammar, form.start, None, (), {}, calls_wanted=True, one_call=False, whole_calls=whole_calls
+        grammar, form.start, None, (), Tools({}), calls_wanted=True, one_call=False, whole_calls=whole_calls
     )
     expected = json.loads(code("json"))
     message = parse_output(parser, code("text").rstrip("\n"))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 from derender.parsing.characters import WHITESPACE
 
 from .literals import NUMBER, escape
 from .notation import JSON, PYTHON, START, end_notation, to_json
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+__all__ = ["ANY_TYPE", "MAX_UNDECIDED", "ParameterTypes", "Tools", "coerce", "read_types"]
 
-__all__ = ["ANY_TYPE", "MAX_UNDECIDED", "coerce", "parameter_types"]
+T = TypeVar("T")
 
 ANY_TYPE: Final = frozenset({"null", "boolean", "integer", "number", "object", "array", "string"})
 _TYPE_NAMES: Final[Mapping[str, frozenset[str]]] = {
@@ -38,64 +38,138 @@ JsonSchema = Any
 """A JSON schema: an object, or true or false. Clients send what they like, so nothing is taken for granted."""
 
 
-def parameter_types(parameters: JsonSchema, name: str) -> frozenset[str]:
-    """Return the JSON types that a parameter may have; all of them if its schema does not tell.
+class ParameterTypes(NamedTuple):
+    """The JSON types that the parameters of a tool may have."""
+
+    declared: Mapping[str, frozenset[str]]
+    """Those of each parameter that the schema declares."""
+    others: frozenset[str]
+
+    def of(self, name: str) -> frozenset[str]:
+        """Return the types of a parameter; all of them if its schema does not tell."""
+        return self.declared.get(name) or self.others
+
+
+class Tools(dict[str, object]):
+    """The tools that a request offers: name → JSON schema of the parameters. Each schema is read once."""
+
+    def __init__(self, schemas: Mapping[str, object]) -> None:
+        super().__init__(schemas)
+        self._types: dict[str, ParameterTypes] = {}
+
+    def types(self, tool: str, parameter: str) -> frozenset[str]:
+        """Return the JSON types that a parameter may have; all of them if nothing tells."""
+        if tool not in self:
+            return ANY_TYPE
+        if (types := self._types.get(tool)) is None:
+            types = self._types[tool] = read_types(self[tool])
+        return types.of(parameter)
+
+
+def read_types(parameters: JsonSchema) -> ParameterTypes:
+    """Read the JSON types of all parameters.
 
     Args:
         parameters: The tool's `parameters`, a JSON schema.
-        name: The parameter.
     """
-    known: Known = {}
-
-    def named(schema: JsonSchema) -> Types:
-        properties = schema.get("properties") if isinstance(schema, dict) else None
-        if not isinstance(properties, dict) or name not in properties:
-            return None
-        return _types(properties[name], parameters, _own_types, known)
-
-    def additional(schema: JsonSchema) -> Types:
-        more = schema.get("additionalProperties") if isinstance(schema, dict) else None
-        return _types(more, parameters, _own_types, known) if isinstance(more, dict) else None
-
-    types = _types(parameters, parameters, named, {})
-    return types or _types(parameters, parameters, additional, {}) or ANY_TYPE
+    reader = _Reader(parameters)
+    declared = reader.read(parameters, reader.declared, {})
+    others = reader.read(parameters, reader.additional, {})
+    return ParameterTypes(declared or {}, others or ANY_TYPE)
 
 
 Types = frozenset[str] | None
 """Types that a schema allows. None if it does not tell."""
-Known = dict[int, Types]
-"""The id of a schema → its types."""
+Parts = Sequence[Sequence[JsonSchema]]
+"""Schemas that a schema refers to and combines. A value has to fit one of each sequence."""
+Known = dict[int, T]
+"""The id of a schema → what was found in it."""
+_MAX_STEPS: Final = 100_000
+"""Schemas and names that a tool's schema may combine. What more of them would tell is left out."""
 
 
-def _types(schema: JsonSchema, root: JsonSchema, own: Callable[[JsonSchema], Types], known: Known) -> Types:
-    """Return the types that a schema allows.
+class _Reader:
+    """Reads one tool's schema."""
 
-    Each schema is read once, after those that it refers to and combines. A schema that contains itself adds
-    nothing.
+    def __init__(self, root: JsonSchema) -> None:
+        self._root = root
+        self._known: Known[Types] = {}
+        self._steps = 0
 
-    Args:
-        schema: The schema.
-        root: The schema that references point into.
-        own: Returns the types that a schema allows, whatever it refers to and combines.
-        known: The types of schemas that were read before.
-    """
-    if not isinstance(schema, dict) or _COMBINING.isdisjoint(schema):
-        return own(schema)
-    waiting: list[JsonSchema] = [schema]
-    begun: dict[int, Sequence[Sequence[JsonSchema]]] = {}
-    while waiting:
-        last = waiting[-1]
-        if id(last) in known:
-            waiting.pop()
-        elif id(last) in begun:
-            known[id(last)] = _combine(begun[id(last)], own(last), known)
-        else:
-            begun[id(last)] = parts = _parts(last, root)
-            waiting += [choice for choices in parts for choice in choices if id(choice) not in begun]
-    return known[id(schema)]
+    def read(self, schema: JsonSchema, find: Callable[[JsonSchema, Parts, Known[T]], T], known: Known[T]) -> T:
+        """Return what is found in a schema.
+
+        Each schema is read once, after those that it refers to and combines. A schema that contains itself adds
+        nothing.
+
+        Args:
+            schema: The schema.
+            find: Returns what is found in a schema with these parts, given what was found in them.
+            known: What was found in schemas that were read before.
+        """
+        if not isinstance(schema, dict) or _COMBINING.isdisjoint(schema):
+            return find(schema, (), known)
+        waiting: list[JsonSchema] = [schema]
+        begun: dict[int, Parts] = {}
+        inside: set[int] = set()
+        while waiting:
+            last = waiting[-1]
+            if id(last) in known:
+                waiting.pop()
+            elif id(last) in begun:
+                self._steps += 1
+                parts = [id(part) for choices in begun[id(last)] for part in choices]
+                if not inside.isdisjoint(parts) or any(part not in known for part in parts):
+                    inside.add(id(last))
+                known[id(last)] = find(last, begun[id(last)], known)
+            else:
+                begun[id(last)] = _parts(last, self._root)
+                waiting += [part for choices in begun[id(last)] for part in choices if id(part) not in begun]
+        found = known[id(schema)]
+        if self._steps <= _MAX_STEPS:
+            # They lack what the schemas tell that contain them.
+            for each in inside:
+                del known[each]
+        return found
+
+    def types(self, schema: JsonSchema) -> Types:
+        """Return the types that a parameter's schema allows."""
+        return self.read(schema, self._types, self._known)
+
+    def _types(self, schema: JsonSchema, parts: Parts, known: Known[Types]) -> Types:
+        return _combine(parts, _own_types(schema), known)
+
+    def declared(
+        self, schema: JsonSchema, parts: Parts, known: Known[dict[str, frozenset[str]]]
+    ) -> dict[str, frozenset[str]]:
+        """Return the types of the parameters that a schema of parameters declares."""
+        properties = schema.get("properties") if isinstance(schema, dict) else None
+        declared = {
+            name: types
+            for name, each in (properties.items() if isinstance(properties, dict) else ())
+            if (types := self.types(each)) is not None
+        }
+        for choices in parts:
+            told: dict[str, frozenset[str]] = {}
+            for choice in choices:
+                of_choice = known.get(id(choice), {})
+                self._steps += len(of_choice)
+                if self._steps > _MAX_STEPS:
+                    break
+                for name, types in of_choice.items():
+                    told[name] = told.get(name, types) | types
+            for name, types in told.items():
+                declared[name] = declared.get(name, ANY_TYPE) & types
+        # A schema that contradicts itself tells nothing.
+        return {name: types or ANY_TYPE for name, types in declared.items()} if parts else declared
+
+    def additional(self, schema: JsonSchema, parts: Parts, known: Known[Types]) -> Types:
+        """Return the types of the parameters that a schema of parameters allows besides."""
+        more = schema.get("additionalProperties") if isinstance(schema, dict) else None
+        return _combine(parts, self.types(more) if isinstance(more, dict) else None, known)
 
 
-def _parts(schema: JsonSchema, root: JsonSchema) -> list[Sequence[JsonSchema]]:
+def _parts(schema: JsonSchema, root: JsonSchema) -> Parts:
     """Return the schemas that a schema refers to and combines. A value has to fit one of each sequence."""
     if not isinstance(schema, dict) or _COMBINING.isdisjoint(schema):
         return []
@@ -109,7 +183,7 @@ def _parts(schema: JsonSchema, root: JsonSchema) -> list[Sequence[JsonSchema]]:
     return parts
 
 
-def _combine(parts: Sequence[Sequence[JsonSchema]], own: Types, known: Known) -> Types:
+def _combine(parts: Parts, own: Types, known: Known[Types]) -> Types:
     """Return the types that a schema and its parts allow."""
     types = own
     for choices in parts:

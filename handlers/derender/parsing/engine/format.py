@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from derender.parsing.arguments.notation import START, Notation, NotationState
+from derender.parsing.arguments.schema import Tools
 from derender.parsing.arguments.values import DeclaredType
 from derender.parsing.patterns import ANYTHING, SPACE, Part, Pattern, Regex, ahead, some
 
@@ -201,7 +202,7 @@ Region = Text | Markup | Value | Body | Preface | Arguments | CallObjects
 """A stretch of an output."""
 
 
-Reader = Callable[[str, Mapping[str, str], Mapping[str, object]], Sequence[Call] | None]
+Reader = Callable[[str, Mapping[str, str], Tools], Sequence[Call] | None]
 """Reads calls: their text, what the patterns around it captured, and the tools offered (name → JSON schema of
 the parameters) → the calls; None if it is no call. Raises a `TimeoutError` if that takes too long to know."""
 

@@ -18,7 +18,7 @@ from derender.parsing.arguments.call_objects import (
     read_call_objects,
 )
 from derender.parsing.arguments.notation import START, NotationState, read_notation
-from derender.parsing.arguments.schema import ANY_TYPE, parameter_types
+from derender.parsing.arguments.schema import ANY_TYPE
 from derender.parsing.arguments.values import ValueState, begin_value, end_value, read_value
 from derender.parsing.characters import WHITESPACE, decode_markers, skip_space
 from derender.parsing.patterns import Match
@@ -377,9 +377,7 @@ class _Machine:
 
     def _types(self, calls: OpenCalls) -> frozenset[str]:
         call = calls.call
-        if call is None or call.key is None or call.name not in self.parser.tools:
-            return ANY_TYPE
-        return parameter_types(self.parser.tools[call.name], call.key)
+        return ANY_TYPE if call is None or call.key is None else self.parser.tools.types(call.name, call.key)
 
     def _read_body(
         self, region: Body, reading: BodyState, calls: OpenCalls, captures: Mapping[str, str]

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from derender.parsing.arguments.schema import Tools
+
 from .grammar import Grammar
 
 __all__ = ["Parser"]
@@ -29,7 +31,7 @@ class Parser(Struct, frozen=True):
     start: str
     thinking: bool | None
     prompt: Sequence[int]
-    tools: Mapping[str, object]
+    tools: Tools
     calls_wanted: bool
     one_call: bool
     whole_calls: bool

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from derender.parsing.arguments.schema import ANY_TYPE, MAX_UNDECIDED, coerce, parameter_types
+from derender.parsing.arguments import schema
+from derender.parsing.arguments.schema import ANY_TYPE, MAX_UNDECIDED, Tools, coerce, read_types
+from tests.support.work import growth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 NUMBER: Final = {"integer", "number"}
 NODES: Final = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
+
+
+def types_of(parameters: object, name: str) -> frozenset[str]:
+    """Return the types that a parameter may have."""
+    return read_types(parameters).of(name)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +88,7 @@ def test_a_parameter_has_the_types_its_schema_allows(schema: object, expected: s
         },
         "definitions": {"a/b~c": {"type": "array"}},
     }
-    assert parameter_types(parameters, "city") == expected
+    assert types_of(parameters, "city") == expected
 
 
 @pytest.mark.parametrize(
@@ -98,7 +107,7 @@ def test_a_parameter_has_the_types_its_schema_allows(schema: object, expected: s
 )
 def test_types_may_have_the_names_of_programming_languages(names: str, expected: set[str]) -> None:
     for name in names.split():
-        assert parameter_types({"properties": {"city": {"type": name}}}, "city") == expected, name
+        assert types_of({"properties": {"city": {"type": name}}}, "city") == expected, name
 
 
 @pytest.mark.parametrize(
@@ -162,7 +171,7 @@ def test_types_may_have_the_names_of_programming_languages(names: str, expected:
     ],
 )
 def test_a_parameter_is_found_wherever_schemas_declare_it(parameters: object, expected: set[str]) -> None:
-    assert parameter_types(parameters, "city") == expected
+    assert types_of(parameters, "city") == expected
 
 
 @pytest.mark.parametrize(
@@ -283,8 +292,8 @@ def test_only_json_may_be_long() -> None:
 
 def test_a_schema_that_contains_itself_many_times_is_read_in_time() -> None:
     schema = {"properties": {"v": {"anyOf": [{"$ref": "#/properties/v"}] * 8}}}
-    assert parameter_types(schema, "v") == ANY_TYPE
-    assert parameter_types({"allOf": [{"$ref": "#"}] * 8, "properties": {}}, "v") == ANY_TYPE
+    assert types_of(schema, "v") == ANY_TYPE
+    assert types_of({"allOf": [{"$ref": "#"}] * 8, "properties": {}}, "v") == ANY_TYPE
 
 
 class Counted(dict[str, Any]):
@@ -325,6 +334,70 @@ def test_work_grows_as_the_schema_does(make: Callable[[int], dict[str, Any]]) ->
     looks = []
     for size in (1_000, 2_000):
         Counted.looks = 0
-        assert parameter_types(make(size), "v") == {"null"}
+        assert types_of(make(size), "v") == {"null"}
         looks.append(Counted.looks)
     assert 0 < looks[1] < 2.2 * looks[0]
+
+
+def test_schemas_that_contain_each_other_tell_the_same_in_any_order() -> None:
+    circle = {
+        "a": {"type": ["null", "string"], "anyOf": [{"$ref": "#/properties/b"}]},
+        "b": {"type": ["null", "integer"], "anyOf": [{"$ref": "#/properties/c"}]},
+        "c": {"allOf": [{"$ref": "#/properties/a"}]},
+    }
+    for names in itertools.permutations(circle):
+        parameters = {"properties": {name: circle[name] for name in names}}
+        assert {name: set(types_of(parameters, name)) for name in circle} == {name: {"null"} for name in circle}
+
+
+def many(count: int) -> dict[str, Any]:
+    """A schema of many parameters."""
+    return {"properties": {f"p{n}": {"type": "null"} for n in range(count)}}
+
+
+SCHEMAS: Final[dict[str, Callable[[int], dict[str, Any]]]] = {
+    "properties": many,
+    "$ref": lambda size: (
+        {**many(size), "$defs": {"n": {"type": "null"}}}
+        | {"properties": {f"p{n}": {"$ref": "#/$defs/n"} for n in range(size)}}
+    ),
+    "a chain of $ref": chain,
+    "anyOf, nested": nest,
+    "oneOf": lambda size: {"oneOf": [{"properties": {f"p{n}": {"type": "null"}}} for n in range(size)]},
+    "allOf": lambda size: {"allOf": [{"properties": {f"p{n}": {"type": "null"}}} for n in range(size)]},
+    "allOf, nested": lambda size: functools.reduce(
+        lambda inner, n: {"properties": {f"p{n}": {"type": "null"}}, "allOf": [inner]}, range(size), {}
+    ),
+    "additionalProperties": lambda size: {"additionalProperties": {"anyOf": [{"type": "null"}] * size}},
+    "enum": lambda size: (
+        {"properties": {f"p{n}": {"$ref": "#/$defs/e"} for n in range(size)}}
+        | {"$defs": {"e": {"enum": [None] * size}}}
+    ),
+    "type": lambda size: (
+        {"properties": {f"p{n}": {"$ref": "#/$defs/e"} for n in range(size)}}
+        | {"$defs": {"e": {"type": ["null"] * size}}}
+    ),
+    "each in a circle": lambda size: {
+        "properties": {f"p{n}": {"anyOf": [{"$ref": f"#/properties/p{(n + 1) % size}"}]} for n in range(size)}
+    },
+}
+"""By keyword: a tool's parameters of a size."""
+
+
+@pytest.mark.parametrize("keyword", SCHEMAS)
+def test_the_work_on_all_parameters_grows_with_the_schema(
+    monkeypatch: pytest.MonkeyPatch, keyword: str
+) -> None:
+    monkeypatch.setattr(schema, "_MAX_STEPS", 300)
+
+    def prepare(size: int) -> Callable[[], object]:
+        parameters = SCHEMAS[keyword](size)
+
+        def ask() -> None:
+            tools = Tools({"f": parameters})
+            for number in range(size):
+                tools.types("f", f"p{number}")
+
+        return ask
+
+    assert max(growth([400, 800], prepare)) < 2.2

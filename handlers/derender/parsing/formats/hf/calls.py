@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from derender.parsing.arguments.literals import escape
 from derender.parsing.arguments.notation import JSON, to_json
-from derender.parsing.arguments.schema import ANY_TYPE, coerce, parameter_types
+from derender.parsing.arguments.schema import ANY_TYPE, coerce
 from derender.parsing.engine.state import Call
 
 from .contents import content_parser
@@ -17,6 +17,7 @@ from .template import PLACEHOLDER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from derender.parsing.arguments.schema import Tools
     from derender.parsing.engine.format import Reader
 
     from .template import Field
@@ -31,7 +32,7 @@ def call_reader(field: Field) -> Reader:
     """Return what reads the calls of a field."""
     parser = content_parser(field.content, field.content_args)
 
-    def read(body: str, captures: Mapping[str, str], tools: Mapping[str, object]) -> list[Call] | None:
+    def read(body: str, captures: Mapping[str, str], tools: Tools) -> list[Call] | None:
         try:
             value = _transform_body(field, parser.parse(body), captures)
             return [_to_call(each, tools) for each in (value if isinstance(value, list) else [value])]
@@ -68,7 +69,7 @@ def _fill(transform: object, values: Mapping[str, Any]) -> Any:
     return transform
 
 
-def _to_call(value: object, tools: Mapping[str, object]) -> Call:
+def _to_call(value: object, tools: Tools) -> Call:
     """Make a call of `{"function": {"name": …, "arguments": …}}`, or of what is in `function`."""
     function = value.get("function", value) if isinstance(value, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
@@ -82,7 +83,7 @@ def _to_call(value: object, tools: Mapping[str, object]) -> Call:
             return Call(name, arguments="{}")
         case dict():
             pairs = [
-                f'"{escape(key)}": {_argument(each, tools.get(name), key)}' for key, each in arguments.items()
+                f'"{escape(key)}": {_argument(each, tools.types(name, key))}' for key, each in arguments.items()
             ]
             return Call(name, arguments=f"{{{', '.join(pairs)}}}")
         case str():
@@ -92,13 +93,12 @@ def _to_call(value: object, tools: Mapping[str, object]) -> Call:
     raise ValueError("arguments are no object")
 
 
-def _argument(value: object, parameters: object, key: str) -> str:
-    """Write an argument as JSON. A string has the type that the tool's schema allows, if the schema tells."""
-    types = parameter_types(parameters, key)
+def _argument(value: object, types: frozenset[str]) -> str:
+    """Write an argument as JSON. A string has one of the types that the tool's schema allows, if it tells."""
     if isinstance(value, str) and types != ANY_TYPE:
         return coerce(value, types)
     if isinstance(value, list) and "array" not in types:
         # Several values of one key.
-        return f"[{', '.join([_argument(each, parameters, key) for each in value])}]"
+        return f"[{', '.join([_argument(each, types) for each in value])}]"
     written = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
