@@ -77,7 +77,8 @@ def _load_texts(grammar: Grammar, dumped: object) -> object:
 
 
 def _dump_text(grammar: Grammar, text: str) -> str | list[str | int]:
-    ids = {character: token_id for token_id, character in grammar.markers.items()}
+    # In formats whose markers are read as text, they are text here, too.
+    ids = {character: token_id for token_id, character in grammar.markers.items() if len(character) == 1}
     pieces = re.split(f"([{''.join(map(re.escape, ids))}])", text) if ids else [text]
     return text if len(pieces) == 1 else [ids.get(piece, piece) for piece in pieces if piece]
 
