@@ -151,7 +151,9 @@ def _is_aligned(written: str, markup: Sequence[Span], events: Sequence[Event]) -
             # The white space before a call, or between calls.
             moved.add(written[before : size - len(written[before:].lstrip(_SPACE))])
             if called:
-                moved |= {written[len(written[:begin].rstrip(_SPACE)) : begin] for begin, _ in markup}
+                braces = [place for place in range(size) if written[place] in "{["]
+                begins = [begin for begin, _ in markup] + braces
+                moved |= {written[len(written[:begin].rstrip(_SPACE)) : begin] for begin in begins}
             places = called = set(range(before + 1, size + 1))
         elif isinstance(event, Content | Reasoning):
             for character in event.text:

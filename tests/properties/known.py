@@ -15,28 +15,13 @@ __all__ = ["with_known"]
 
 KNOWN: Final[dict[str, frozenset[str]]] = {
     "mixed": frozenset(),
-    "altered": frozenset(
-        (
-            "llama3_json",
-            "llama4_json, tag as text",
-            "mistral, markers as text",
-        )
-    ),
+    "altered": frozenset(),
     "mixed deliveries": frozenset(),
     "altered deliveries": frozenset(
         (
-            "deepseek_r1",
-            "hermes",
-            "hermes, always thinking",
             "hermes, markers as text",
             "llama3_json",
             "llama4_json, tag as text",
-            "mistral v11",
-            "mistral v13",
-            "mistral v3",
-            "mistral, markers as text",
-            "named",
-            "required",
         )
     ),
 }

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from derender.parsing.arguments.notation import START, Notation, NotationState
 from derender.parsing.arguments.schema import Tools
 from derender.parsing.arguments.values import DeclaredType
-from derender.parsing.patterns import ANYTHING, SPACE, Part, Pattern, Regex, ahead, some
+from derender.parsing.patterns import OTHER_TEXT, SPACE, Part, Pattern, Regex, ahead, some
 
 from .state import Call
 
@@ -117,7 +117,7 @@ class Edge(Struct, frozen=True):
     """What it reads generously."""
 
 
-NO_CALL: Final = Edge((ahead(ANYTHING),), "content")
+NO_CALL: Final = Edge(OTHER_TEXT, "content")
 """The last edge of markup in which any other text means that it is no call."""
 
 
@@ -384,7 +384,7 @@ def section(
         called=(Edge((SPACE, ends), "called", slip=Slip.TWICE),),
         regions={
             "section": Markup(
-                (*calls, Edge((SPACE, ends), "called", Act.CLOSE), Edge((ahead(ANYTHING),), "no call yet"))
+                (*calls, Edge((SPACE, ends), "called", Act.CLOSE), Edge(OTHER_TEXT, "no call yet"))
             ),
             "no call yet": Preface(no_call_yet) if preface else Markup(no_call_yet),
             "calls": Text(Shows.CONTENT, among),
@@ -393,7 +393,7 @@ def section(
                 (
                     Edge((SPACE, call_ends), "call ended", slip=Slip.TWICE),
                     *among,
-                    Edge((ahead(ANYTHING),), "calls"),
+                    Edge(OTHER_TEXT, "calls"),
                 ),
             ),
         },

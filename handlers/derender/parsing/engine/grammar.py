@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from derender.parsing.arguments.notation import with_quotes
 from derender.parsing.characters import encode_markers, number_markers
-from derender.parsing.patterns import ANYTHING, Regex, Scanner, ahead
+from derender.parsing.patterns import OTHER_TEXT, Regex, Scanner
 
 from .format import BEGINNING, Act, Arguments, Edge, Format, Shows, Text, Thoughts
 from .state import MAX_LOOKBEHIND
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from derender.decoding.pieces import Piece
     from derender.parsing.patterns import Pattern
@@ -156,7 +156,7 @@ def _combine(formats: Sequence[Format], forced: Format, *, reasoned: bool) -> di
     between = tuple(chain.from_iterable(each.between for each in formats))
     called = chain.from_iterable(each.called for each in formats)
     first = chain.from_iterable(each.first for each in (forced, *formats))
-    to_content = Edge((ahead(ANYTHING),), "content")
+    to_content = Edge(OTHER_TEXT, "content")
     regions: dict[str, Region] = {
         "answer": Text(Shows.CONTENT, (*first, *between, *content, to_content)),
         "content": Text(Shows.CONTENT, content),
@@ -182,14 +182,23 @@ class _Scanners(dict[str, "Scanner | RegexScanner"]):
         self._regions, self._characters = regions, characters
 
     def __missing__(self, name: str) -> Scanner | RegexScanner:
-        self[name] = _scanner([edge.pattern for edge in self._regions[name].edges], self._characters)
+        region = self._regions[name]
+        edges = region.edges
+        # Other text ends some regions of text. What only they have stands where they begin.
+        shared = next((self._regions[edge.to].edges for edge in edges if edge.pattern is OTHER_TEXT), edges)
+        anchored = [number for number, edge in enumerate(edges) if edge not in shared]
+        self[name] = _scanner(
+            [edge.pattern for edge in edges], self._characters, anchored if isinstance(region, Text) else ()
+        )
         return self[name]
 
 
-def _scanner(patterns: Sequence[Pattern | Regex], characters: Mapping[str, str]) -> Scanner | RegexScanner:
+def _scanner(
+    patterns: Sequence[Pattern | Regex], characters: Mapping[str, str], anchored: Collection[int] = ()
+) -> Scanner | RegexScanner:
     own = [pattern for pattern in patterns if not isinstance(pattern, Regex)]
     if len(own) == len(patterns):
-        return Scanner(own, characters)
+        return Scanner(own, characters, anchored=anchored)
     # Only formats with regular expressions pay for the import.
     from derender.parsing.patterns.regexes import RegexScanner
 

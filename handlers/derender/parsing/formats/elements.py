@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from derender.parsing.engine.format import Act, Edge, Slip, section
 from derender.parsing.patterns import (
-    ANYTHING,
     END,
     GAP,
     LINES,
+    OTHER_TEXT,
     SPACE,
     ahead,
     any_of,
@@ -148,7 +148,7 @@ def calls_of(dialect: Dialect, *, besides: tuple[Edge, ...] = ()) -> Section:
         # A value may quote part of what follows it.
         no_value_ends=((LINES, ahead(no_end)),),
         then="call ended",
-        otherwise=Edge((ahead(ANYTHING),), "calls"),
+        otherwise=Edge(OTHER_TEXT, "calls"),
     )
     return calls._replace(regions=calls.regions | parameters)
 

@@ -25,7 +25,7 @@ from derender.parsing.engine.format import (
     Thoughts,
     twice,
 )
-from derender.parsing.patterns import ANYTHING, LINES, SPACE, ahead, capture, optional
+from derender.parsing.patterns import ANYTHING, LINES, OTHER_TEXT, SPACE, ahead, capture, optional
 
 from .objects import CALL
 
@@ -68,7 +68,7 @@ REASONING: Final = Format(
             (
                 Edge((LINES, *_THOUGHT), "thinking", slip=Slip.TWICE),
                 _ENDS,
-                Edge((ahead(ANYTHING),), "reasoning"),
+                Edge(OTHER_TEXT, "reasoning"),
             ),
         ),
     },

@@ -19,7 +19,7 @@ from typing import Final
 
 from derender.parsing.arguments.notation import JSON
 from derender.parsing.engine.format import Act, Arguments, Edge, Format, Markup, Shows, Text
-from derender.parsing.patterns import ANYTHING, END, SPACE, ahead, any_of, capture, one_of, optional
+from derender.parsing.patterns import ANYTHING, END, OTHER_TEXT, SPACE, ahead, any_of, capture, one_of, optional
 
 __all__ = ["MESSAGES"]
 
@@ -76,7 +76,7 @@ def _behind_message(text: str) -> Markup:
         text: The region of text that begins no header.
     """
     early_end = (SPACE, one_of(("assistant", SPACE, optional(_CHANNEL)), _CHANNEL), SPACE, END)
-    return Markup((*_NEXT, Edge(early_end, "between"), Edge((ahead(ANYTHING),), text), _last_words(text)))
+    return Markup((*_NEXT, Edge(early_end, "between"), Edge(OTHER_TEXT, text), _last_words(text)))
 
 
 def _to(otherwise: str, own_tool: str) -> tuple[Edge, ...]:
@@ -112,7 +112,7 @@ def _header(name: str, message: str, *edges: Edge, words: bool = False) -> Marku
             Edge((SPACE, one_of("<|channel|>", "<|constrain|>"), SPACE, optional(_TYPE)), name),
             Edge((SPACE, "json", ahead(SPACE, "{")), name),
             Edge(_OTHER_WORDS, name),
-            Edge((ahead(ANYTHING),), message),
+            Edge(OTHER_TEXT, message),
             *[_last_words(message)] * words,
         )
     )
@@ -142,7 +142,7 @@ MESSAGES: Final = Format(
                 *_NEXT,
                 # The JSON of guided decoding.
                 Edge((SPACE, ahead(one_of("{", "["))), "answer"),
-                Edge((ahead(ANYTHING),), "plain"),
+                Edge(OTHER_TEXT, "plain"),
             ),
         ),
         "plain": Text(
@@ -172,7 +172,7 @@ MESSAGES: Final = Format(
             (
                 Edge((SPACE, ahead("{")), "arguments", Act.OPEN, origin="reasoning"),
                 Edge((SPACE, ahead(one_of(_END, "<|start|>", END))), "rest", Act.OPEN_CLOSE),
-                Edge((ahead(ANYTHING),), "reasoning"),
+                Edge(OTHER_TEXT, "reasoning"),
             ),
         ),
         "arguments": Arguments(JSON, then="rest", otherwise="content", closes=True),

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from derender.parsing.engine.format import Edge, Format, Markup, Shows, Slip, Text, Thoughts
-from derender.parsing.patterns import ANYTHING, SPACE, ahead, any_of, one_of
+from derender.parsing.patterns import OTHER_TEXT, SPACE, any_of, one_of
 
 from .elements import Dialect, calls_of
 
@@ -74,14 +74,14 @@ def _messages(content: tuple[Edge, ...], reasoning: tuple[Edge, ...]) -> Format:
                     *content,
                     *(replace(end, slip=Slip.TWICE) for end in (_THINK_ENDS, *_ENDS)),
                     Edge((one_of("<|end_of_msg|>", _close_tag("tools")),), "message"),
-                    Edge((ahead(ANYTHING),), "answer"),
+                    Edge(OTHER_TEXT, "answer"),
                 )
             ),
             "thinking": Text(
                 Shows.REASONING,
                 (
                     Edge((_open_tag("think"),), "thinking", slip=Slip.TWICE),
-                    Edge((ahead(ANYTHING),), "reasoning"),
+                    Edge(OTHER_TEXT, "reasoning"),
                 ),
             ),
         },

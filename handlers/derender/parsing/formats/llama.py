@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from derender.parsing.engine.format import Act, CallObjects, Edge, Format, Shows, Slip, Text, twice
-from derender.parsing.patterns import ANYTHING, END, SPACE, ahead, one_of, optional
+from derender.parsing.patterns import END, OTHER_TEXT, SPACE, ahead, one_of, optional
 
 from .objects import CALLS, alone
 
@@ -39,7 +39,7 @@ TOOLS: Final = Format(
                 Edge(
                     (SPACE, optional(";", SPACE), optional(_TAG, SPACE), ahead(_OBJECTS)), "objects", Act.BEGIN
                 ),
-                Edge((ahead(ANYTHING),), "content"),
+                Edge(OTHER_TEXT, "content"),
             ),
         ),
         **alone(

@@ -25,7 +25,7 @@ from derender.parsing.engine.format import (
     Thoughts,
     twice,
 )
-from derender.parsing.patterns import ANYTHING, LINES, SPACE, ahead, capture, optional
+from derender.parsing.patterns import LINES, OTHER_TEXT, SPACE, ahead, capture, optional
 
 from .objects import CALL, alone
 
@@ -70,7 +70,7 @@ REASONING: Final = Format(
             (
                 Edge((LINES, "[THINK]", LINES), "thinking", slip=Slip.TWICE),
                 _END,
-                Edge((ahead(ANYTHING),), "reasoning"),
+                Edge(OTHER_TEXT, "reasoning"),
             ),
         ),
         "reasoning in text": Text(Shows.REASONING, (Edge((LINES, "</think>", LINES), "answer"),)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from derender.parsing.engine.format import Edge, Format, Shows, Slip, Text, Thoughts
-from derender.parsing.patterns import ANYTHING, LINES, ahead
+from derender.parsing.patterns import LINES, OTHER_TEXT
 
 __all__ = ["DEEPSEEK_R1", "DEEPSEEK_V3", "GLM45", "GLM47", "KIMI_K2", "QWEN3", "think"]
 
@@ -34,7 +34,7 @@ def think(*, start: str, begins: str = "<think>", ends: str = "</think>") -> For
             # The prompt may have opened the reasoning, or the model may yet.
             "thinking": Text(
                 Shows.REASONING,
-                (Edge(begin, "thinking", slip=Slip.TWICE), Edge((ahead(ANYTHING),), "reasoning")),
+                (Edge(begin, "thinking", slip=Slip.TWICE), Edge(OTHER_TEXT, "reasoning")),
             ),
         },
         start=start,

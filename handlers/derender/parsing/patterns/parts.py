@@ -13,6 +13,7 @@ __all__ = [
     "END",
     "GAP",
     "LINES",
+    "OTHER_TEXT",
     "SPACE",
     "Expression",
     "Part",
@@ -226,6 +227,10 @@ def ahead(*pattern: Part | str) -> Part:
         return inner._replace(whole=f"(?={inner.whole})")
 
     return expression
+
+
+OTHER_TEXT: Final[Pattern] = (ahead(ANYTHING),)
+"""The last pattern of a region that other text ends."""
 
 
 def join(pattern: Sequence[Part | str], markers: Mapping[str, str]) -> Expression:

@@ -10,7 +10,7 @@ from derender.parsing.characters import WHITESPACE
 from .parts import END_OF_OUTPUT, LINES, MAX_SPACE, NO_SPACE, NUMBER, SPACE, either, join
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from .parts import Part, Pattern
 
@@ -40,11 +40,19 @@ class Scanner:
     Args:
         patterns: The patterns.
         markers: Marker text → character.
+        anchored: Numbers of patterns that match only where the search begins, or behind white space there.
+            They stand beside `ANYTHING`, which matches there while the text goes on.
     """
 
-    __slots__ = ("_begins", "_cut", "_final", "_held", "_leading", "_running")
+    __slots__ = ("_begins", "_held", "_leading", "_running", "_whole", "_whole_later")
 
-    def __init__(self, patterns: Sequence[Pattern], markers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        patterns: Sequence[Pattern],
+        markers: Mapping[str, str],
+        *,
+        anchored: Collection[int] = (),
+    ) -> None:
         wholes, alternatives, firsts = [], [], []
         # Text is full of white space, so leading space is added once the rest of a pattern has matched.
         self._leading = {
@@ -62,11 +70,11 @@ class Scanner:
             firsts.append(None if empty else first)
         first = either(firsts)
         self._begins = re.compile("(?s:.)" if first is None else f"[{first}]" if first else _NEVER)
-        running, final = "|".join(alternatives) or _NEVER, "|".join(wholes) or _NEVER
+        running = "|".join(alternatives) or _NEVER
         self._running = re.compile(running.replace(END_OF_OUTPUT, _NEVER).replace(NO_SPACE, f"[^{WHITESPACE}]"))
-        final = final.replace(NO_SPACE, _NEVER)
-        self._final = re.compile(final.replace(END_OF_OUTPUT, r"\Z"))
-        self._cut = re.compile(final.replace(END_OF_OUTPUT, _NEVER))
+        self._whole = _compile_whole(wholes)
+        later = [whole for number, whole in enumerate(wholes) if number not in anchored]
+        self._whole_later = _compile_whole(later) if anchored else self._whole
 
     def search(self, text: str, start: int, *, final: bool = False, cut: bool = False) -> Match | None:
         """Find the first pattern.
@@ -77,12 +85,15 @@ class Scanner:
             final: Whether the output ends with the text. Then nothing is held, and there may be no match.
             cut: Whether the output was cut there, which is no `END`.
         """
-        expression = self._running if not final else self._cut if cut else self._final
+        expression = self._whole[cut] if final else self._running
+        later = self._whole_later[cut] if final else self._running
         place = start
         while candidate := self._begins.search(text, place):
             if match := expression.match(text, candidate.start()):
                 return self._match(text, start, match)
             place = candidate.end()
+            if candidate[0] not in WHITESPACE:
+                expression = later
         if final:
             match = expression.match(text, len(text))
             return match and self._match(text, start, match)
@@ -103,6 +114,15 @@ class Scanner:
                 if value is not None and "_" in name
             },
         )
+
+
+def _compile_whole(wholes: Sequence[str]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Compile what matches at the output's end: at the end of a whole output, and of one that was cut."""
+    expression = ("|".join(wholes) or _NEVER).replace(NO_SPACE, _NEVER)
+    return (
+        re.compile(expression.replace(END_OF_OUTPUT, r"\Z")),
+        re.compile(expression.replace(END_OF_OUTPUT, _NEVER)),
+    )
 
 
 def _without_groups(partial: str) -> str:

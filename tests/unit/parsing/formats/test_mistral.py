@@ -83,5 +83,14 @@ def test_brackets_after_a_fault_are_text(output: str) -> None:
     check(marked_parsers("mistral"), output, Message(output))
 
 
+@pytest.mark.parametrize("cut", [True, False])
+@pytest.mark.parametrize(
+    "begun", ["[TOOL_CALLS]", "\n[TOOL_CALLS][TOOL_CALLS]", "[TOOL_CALLS]get_time[ARGS]"[:-1]]
+)
+def test_a_bracket_of_a_call_that_has_begun_is_not_read_alone(begun: str, *, cut: bool) -> None:
+    parsers = marked_parsers("mistral", None, frozenset({"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"}))
+    check(parsers, f"[TOOL_CALLS]get_time{{}}{begun}", Message(calls=[TIME]), cut=cut)
+
+
 def test_arguments_may_be_missing() -> None:
     check_both(marked_parsers("mistral"), "[TOOL_CALLS]get_time[ARGS]", Message(calls=[TIME]))

@@ -204,6 +204,22 @@ def test_anything_waits_until_no_other_pattern_can_match() -> None:
     assert scanner.search(" <", 0, final=True) is None
 
 
+@pytest.mark.parametrize("cut", [True, False])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (" ]", Match(0, 2, 0, {})),
+        (" <]", None),
+        (" <]<a>", Match(3, 6, 1, {})),
+    ],
+)
+def test_an_anchored_pattern_matches_at_the_end_only_where_the_search_begins(
+    text: str, expected: Match | None, cut: bool
+) -> None:
+    scanner = Scanner([(SPACE, "]"), ("<a>",), ("<]<a>x",), (ahead(ANYTHING),)], {}, anchored=[0, 2])
+    assert scanner.search(text, 0, final=True, cut=cut) == expected
+
+
 def test_a_literal_may_be_long() -> None:
     text = "".join(map(chr, range(0x4E00, 0x4E00 + 2_000)))
     scanner = Scanner([(text,)], {})
