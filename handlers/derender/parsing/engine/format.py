@@ -384,7 +384,12 @@ def section(
         called=(Edge((SPACE, ends), "called", slip=Slip.TWICE),),
         regions={
             "section": Markup(
-                (*calls, Edge((SPACE, ends), "called", Act.CLOSE), Edge(OTHER_TEXT, "no call yet"))
+                (
+                    *calls,
+                    Edge(begins, "section", slip=Slip.TWICE),
+                    Edge((SPACE, ends), "called", Act.CLOSE),
+                    Edge(OTHER_TEXT, "no call yet"),
+                )
             ),
             "no call yet": Preface(no_call_yet) if preface else Markup(no_call_yet),
             "calls": Text(Shows.CONTENT, among),

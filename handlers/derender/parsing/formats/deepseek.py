@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from derender.parsing.arguments.notation import JSON
 from derender.parsing.engine.format import Act, Arguments, Edge, Format, Markup, Slip, section, twice
 from derender.parsing.patterns import ANYTHING, SPACE, ahead, any_of, capture, one_of, optional
@@ -35,13 +37,15 @@ _EITHER: Final = (
 
 def _calls(own: Pattern) -> Format:
     call = Edge((SPACE, _CALL_BEGIN, *own), "arguments", Act.OPEN)
+    # Before either form, so that it calls tools that were not offered, too.
+    begun = replace(call, pattern=(*call.pattern, ahead("{")))
     either = Edge((SPACE, _CALL_BEGIN, *_EITHER), "arguments", Act.OPEN, slip=Slip.OTHER_NOTATION)
     calls = section(
         (SPACE, _BEGIN),
         _END,
         _CALL_BEGIN,
         _CALL_END,
-        (either, *twice(call, _CALL_BEGIN, _SEPARATOR)),
+        (begun, either, *twice(call, _CALL_BEGIN, _SEPARATOR)),
     )
     fence = optional("```", SPACE)
     return Format(
@@ -55,6 +59,7 @@ def _calls(own: Pattern) -> Format:
             "end": Markup(
                 (
                     Edge((SPACE, fence, _CALL_END), "call ended", Act.CLOSE),
+                    Edge((SPACE, "}", SPACE, fence, _CALL_END), "call ended", Act.CLOSE, slip=Slip.TWICE),
                     Edge((SPACE, fence, ahead(ANYTHING)), "call ended", Act.CLOSE, slip=Slip.NO_END),
                 ),
                 ends=True,
