@@ -140,6 +140,9 @@ class _Reader(Struct):
             if self.state.phase != "value" and (space := _SPACE.match(self.text, self.at)):
                 self.at = space.end()
             if self.at >= len(self.text):
+                if self.final and self.state.phase == "after value" and self.state.has_arguments:
+                    # The call's last brace is missing.
+                    self._end()
                 return
             self._step()
             if (self.at, self.state.phase) == before:
@@ -193,10 +196,12 @@ class _Reader(Struct):
         if end - self.at > _MAX_TEXT or written == "":
             state.phase = "bad"
         elif written is not None:
-            self.at = end
             state.key, state.text, state.value = _to_text(written), "", START
             state.other_keys |= state.key not in _KEYS
-            state.phase = "bad" if state.other_keys and self.known_keys else "colon"
+            if state.other_keys and self.known_keys:
+                state.phase = "bad"
+            else:
+                self.at, state.phase = end, "colon"
 
     def _read_key(self) -> tuple[str | None, int]:
         """Read a key, in quotes or bare. Returns its JSON, empty if it is no key, or None if it may go on; and
@@ -277,8 +282,8 @@ class _Reader(Struct):
         self._give(arguments)
 
     def _whole_arguments(self, value: str) -> None:
-        """Read arguments that are null, or an object written as a string."""
-        if value == "null":
+        """Read arguments that are null or an empty string, or an object written as a string."""
+        if value in ("null", '""'):
             return
         written = _to_text(value).strip()
         result = read_notation(JSON, START, written, 0, final=True)

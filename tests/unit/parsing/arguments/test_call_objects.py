@@ -91,6 +91,7 @@ def reads(text: str, *, known_keys: bool = False, ends: tuple[str, ...] = ()) ->
         pytest.param('{"name": "f"}', "{}", id="no arguments"),
         pytest.param('{"name": "f", "arguments": null}', "{}", id="null"),
         pytest.param('{"arguments": null, "name": "f"}', "{}", id="null first"),
+        pytest.param('{"name": "f", "arguments": ""}', "{}", id="an empty string"),
         pytest.param('{"name": "f", "arguments": "{\\"a\\": \\"b\\\\n\\"}"}', r'{"a": "b\n"}', id="a string"),
         pytest.param('{"arguments": " {} ", "name": "f"}', "{}", id="a string first"),
         pytest.param(
@@ -223,7 +224,7 @@ def test_a_malformed_call_is_a_fault(text: str, calls: list[tuple[str, str, bool
         ("[", []),
         ('{"name": "f', []),
         ('{"name": "f", "arguments": {"a": "Par', [("f", '{"a": "Par', False)]),
-        ('{"name": "f", "arguments": {}', [("f", "{}", False)]),
+        ('{"name": "f"', [("f", "", False)]),
         ('[{"name": "f"}', [("f", "{}", True)]),
         ('[{"name": "f"}, {"name": "g", "argum', [("f", "{}", True), ("g", "", False)]),
     ],
@@ -232,6 +233,23 @@ def test_a_truncated_call_has_not_ended(text: str, calls: list[tuple[str, str, b
     got = reads(text)
     assert got.calls == calls
     assert got.phase not in ("done", "bad")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "f", "arguments": {"a": 1}',
+        '{"name": "f", "arguments": {"a": 1}\n',
+        '{"arguments": {"a": 1}, "name": "f"',
+        '{"name": "f", "arguments": "{\\"a\\": 1}"',
+    ],
+)
+def test_the_last_brace_may_be_missing_at_the_end_of_the_output(text: str) -> None:
+    assert reads(text) == Got([("f", '{"a": 1}', True)], "", "done")
+
+
+def test_a_key_that_makes_it_no_call_is_not_read() -> None:
+    assert reads('{"name": "f", "arguments": {}, "zebra": 1}', known_keys=True).rest == '"zebra": 1}'
 
 
 @pytest.mark.parametrize("end", ["\ud801", "</call>"])
