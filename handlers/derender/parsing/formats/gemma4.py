@@ -34,6 +34,12 @@ __all__ = ["REASONING", "TOOLS"]
 _NAME: Final = (capture("name", r"^{\s"), SPACE, ahead("{"))
 _OPEN: Final = (
     *twice(Edge(("<|tool_call>", SPACE, "call:", *_NAME), "arguments", Act.OPEN), "<|tool_call>", "call:"),
+    Edge(
+        ("<|tool_call>", SPACE, "call:", capture("name", r"^<{\s"), SPACE, "<tool_call|>"),
+        "called",
+        Act.OPEN_CLOSE,
+        slip=Slip.NO_END,
+    ),
     Edge(("<|tool_call>", SPACE, *_NAME), "arguments", Act.OPEN, slip=Slip.OTHER_NOTATION),
     Edge(("<|tool_call>", SPACE, ahead(*CALL)), "objects", Act.BEGIN, slip=Slip.OTHER_NOTATION),
 )
@@ -49,6 +55,7 @@ TOOLS: Final = Format(
         "end": Markup(
             (
                 Edge((SPACE, "<tool_call|>"), "called", Act.CLOSE),
+                Edge((SPACE, "}", SPACE, "<tool_call|>"), "called", Act.CLOSE, slip=Slip.TWICE),
                 Edge((ahead(SPACE, ANYTHING),), "called", Act.CLOSE, slip=Slip.NO_END),
             ),
             ends=True,

@@ -29,6 +29,7 @@ _CALLS: Final = section(
         Edge((*_BEGIN, any_of("0-9", least=1, most=9), *_ARGUMENTS), "unnamed", Act.BEGIN, slip=Slip.NO_NAME),
         *twice(_CALL, "<|tool_call_begin|>", "<|tool_call_argument_begin|>"),
         Edge((*_BEGIN, _NAME, _ID, SPACE, ahead("{")), "arguments", Act.OPEN, slip=Slip.NO_END),
+        Edge((*_BEGIN, _NAME, _ID, SPACE, _CALL_ENDS), "call ended", Act.OPEN_CLOSE, slip=Slip.NO_END),
     ),
     preface=False,
 )
@@ -62,6 +63,7 @@ TOOLS: Final = Format(
         "end": Markup(
             (
                 Edge((SPACE, _CALL_ENDS), "call ended", Act.CLOSE),
+                Edge((SPACE, "}", SPACE, _CALL_ENDS), "call ended", Act.CLOSE, slip=Slip.TWICE),
                 Edge((SPACE, ahead(ANYTHING)), "call ended", Act.CLOSE, slip=Slip.NO_END),
             ),
             ends=True,

@@ -96,7 +96,7 @@ def _messages(content: tuple[Edge, ...], reasoning: tuple[Edge, ...]) -> Format:
 _WITH_CALLS: Final = _messages(_CALLS.content, _CALLS.reasoning)
 MESSAGES: Final = replace(
     _WITH_CALLS,
-    called=_CALLS.called,
+    called=(*_CALLS.called, Edge((SPACE, "<|end_of_msg|>"), "message")),
     regions={**_WITH_CALLS.regions, **_CALLS.regions},
     uncalled=_messages((), ()),
 )

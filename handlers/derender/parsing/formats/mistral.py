@@ -27,7 +27,7 @@ from derender.parsing.engine.format import (
 )
 from derender.parsing.patterns import LINES, OTHER_TEXT, SPACE, ahead, capture, optional
 
-from .objects import CALL, alone
+from .objects import CALL, CALLS, alone
 
 __all__ = ["REASONING", "TOOLS"]
 
@@ -37,7 +37,7 @@ _UNMARKED: Final = (*_NAME, "[ARGS]", ahead(SPACE, "{"))
 
 TOOLS: Final = Format(
     markers=("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
-    first=(Edge((SPACE, ahead("[", SPACE, *CALL)), "alone", Act.BEGIN, slip=Slip.NO_SECTION),),
+    first=(Edge((SPACE, ahead(CALLS)), "alone", Act.BEGIN, slip=Slip.NO_SECTION),),
     between=(Edge((SPACE, *_UNMARKED), "arguments", Act.OPEN, slip=Slip.NO_SECTION),),
     called=(Edge((SPACE, "]"), "called", slip=Slip.TWICE),),
     content=(

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from derender.parsing.engine.format import NO_CALL, Act, CallObjects, Edge, Format, Markup, Slip, twice
-from derender.parsing.patterns import ANYTHING, SPACE, ahead, one_of
+from derender.parsing.patterns import ANYTHING, SPACE, ahead, any_of, one_of, optional
 
 if TYPE_CHECKING:
     from derender.parsing.engine.format import Region
     from derender.parsing.patterns import Part, Pattern
 
-__all__ = ["CALL", "CALLS", "MARKED", "alone"]
+__all__ = ["CALL", "CALLS", "FENCE", "MARKED", "alone"]
 
 CALL: Final[Pattern] = ("{", SPACE, one_of('"name"', ('"type"', SPACE, ":", SPACE, '"function"')))
 """The beginning of a call that has no marker."""
 CALLS: Final[Part] = one_of(CALL, ("[", SPACE, *CALL))
 """The beginning of one call, or of a list."""
+FENCE: Final[Pattern] = ("```", any_of("a-z_"), SPACE)
+"""The beginning of a code block."""
 
 
 def alone(*ends: Edge) -> dict[str, Region]:
@@ -36,6 +38,9 @@ _OPEN: Final = Edge((SPACE, "<tool_call>", SPACE, ahead(one_of("{", "["))), "obj
 _EDGES: Final = (
     Edge((SPACE, "<tool_call>", SPACE, "{", SPACE, ahead("{")), "objects", Act.BEGIN, slip=Slip.TWICE),
     *twice(_OPEN, "<tool_call>"),
+    Edge(
+        (SPACE, "<tool_call>", SPACE, *FENCE, ahead("{")), "fenced objects", Act.BEGIN, slip=Slip.OTHER_NOTATION
+    ),
 )
 
 MARKED: Final = Format(
@@ -45,11 +50,13 @@ MARKED: Final = Format(
     reasoning=_EDGES,
     regions={
         "objects": CallObjects(then="end", otherwise="content"),
+        "fenced objects": CallObjects(then="end", otherwise="content", offered=True),
         "end": Markup(
             (
                 Edge((SPACE, "</tool_call>"), "called", Act.CLOSE),
                 # Models put several calls into one markup.
-                Edge((SPACE, ahead("{")), "next", Act.CLOSE),
+                Edge((SPACE, optional(",", SPACE), ahead("{")), "next", Act.CLOSE),
+                Edge((SPACE, "```", SPACE, "</tool_call>"), "called", Act.CLOSE, slip=Slip.OTHER_NOTATION),
                 Edge((SPACE, "}", SPACE, "</tool_call>"), "called", Act.CLOSE, slip=Slip.TWICE),
                 Edge((SPACE, ahead(ANYTHING)), "called", Act.CLOSE, slip=Slip.NO_END),
             ),

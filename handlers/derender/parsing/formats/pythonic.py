@@ -10,6 +10,8 @@ from derender.parsing.arguments.notation import CALL_ARGUMENTS, PYTHON
 from derender.parsing.engine.format import NO_CALL, Act, Arguments, Edge, Format, Markup, Slip, twice
 from derender.parsing.patterns import END, SPACE, ahead, capture, optional
 
+from .objects import FENCE
+
 if TYPE_CHECKING:
     from derender.parsing.engine.format import Region
 
@@ -19,7 +21,6 @@ _CALL: Final = (capture("name", r"A-Za-z0-9_.\-"), SPACE, "(")
 _LIST: Final = ("[", SPACE, ahead(*_CALL))
 _LINE: Final = optional("\n")
 """With it, an edge of `first` begins where that of a call behind text does, and so comes before it."""
-_FENCE: Final = ("```", optional("python"), SPACE)
 
 
 def _calls(prefix: str, *ends: Edge, alone: bool = False) -> dict[str, Region]:
@@ -44,10 +45,10 @@ _END: Final = Edge((SPACE, "]"), "called", Act.CLOSE)
 TOOLS: Final = Format(
     first=(
         *twice(Edge((SPACE, _LINE, *_LIST), "calls", Act.BEGIN), "["),
-        Edge((SPACE, _LINE, *_FENCE, *_LIST), "alone calls", Act.BEGIN, slip=Slip.BEHIND_TEXT),
+        Edge((SPACE, _LINE, *FENCE, *_LIST), "alone calls", Act.BEGIN, slip=Slip.BEHIND_TEXT),
     ),
     called=(Edge((SPACE, "]"), "called", slip=Slip.TWICE),),
-    content=(Edge((SPACE, "\n", optional(*_FENCE), *_LIST), "alone calls", Act.BEGIN, slip=Slip.BEHIND_TEXT),),
+    content=(Edge((SPACE, "\n", optional(*FENCE), *_LIST), "alone calls", Act.BEGIN, slip=Slip.BEHIND_TEXT),),
     regions={
         **_calls("", _END),
         **_calls("alone ", Edge((SPACE, "]"), "after the list"), alone=True),
