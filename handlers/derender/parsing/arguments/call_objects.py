@@ -2,7 +2,8 @@
 
     {"name": "get_weather", "arguments": {"city": "Paris"}}
 
-Keys come in any order. Arguments that come before the name are kept until the name is known.
+Keys come in any order. Arguments that come before the name are kept until the name is known, and their last
+brace until the object has ended: it may yet turn out to be no call.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class CallObjectsState(
     named: bool = False
     """Whether the open call's name was given."""
     arguments: str = ""
-    """Arguments that came before the name."""
+    """Arguments that came before the name, without their last brace."""
     has_arguments: bool = False
     """Whether the open call has arguments."""
     written_id: str = ""
@@ -247,7 +248,7 @@ class _Reader(Struct):
             # Of two, the first counts.
             if not state.has_arguments or state.text:
                 state.has_arguments, state.text = True, "{"
-                self._give(more)
+                self._give(more.removesuffix("}") if state.value.phase == "done" else more)
         else:
             # null, or arguments written as a string.
             state.text += more
@@ -289,7 +290,7 @@ class _Reader(Struct):
         result = read_notation(JSON, START, written, 0, final=True)
         if result.state.phase == "done" and result.end == len(written) and result.json[:1] == "{":
             self.state.has_arguments = True
-            self._give(result.json)
+            self._give(result.json.removesuffix("}"))
         else:
             self.state.phase = "bad"
 
@@ -317,9 +318,7 @@ class _Reader(Struct):
         if not state.named or (state.other_keys and not state.has_arguments):
             state.phase = "bad"
             return
-        if not state.has_arguments:
-            self.found.append(ObjectArguments("{}"))
-        self.found.append(ObjectEnd())
+        self.found += [ObjectArguments("}" if state.has_arguments else "{}"), ObjectEnd()]
         self.state = CallObjectsState("between" if state.in_list else "done", state.in_list)
 
 

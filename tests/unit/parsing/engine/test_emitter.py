@@ -100,6 +100,12 @@ def test_the_rest_of_a_broken_call_is_text() -> None:
     assert finish(parser, state, cut=False) == []
 
 
+def test_an_object_that_breaks_behind_its_arguments_is_no_whole_call() -> None:
+    parser = request_parser(marked_parsers("hermes"), tools=TOOLS)
+    output = '<tool_call>{"name": "f", "arguments": {"a": 1} oops}</tool_call>'
+    assert parse_output(parser, output) == Message("oops}</tool_call>", calls=[("f", '{"a": 1')])
+
+
 def test_what_was_kept_of_a_value_is_text_if_its_call_breaks() -> None:
     parser = request_parser(marked_parsers("glm47"), tools=TOOLS)
     output = "<tool_call>get_weather<arg_key>where</arg_key><arg_value>{}</arg_value><arg_value>"
