@@ -51,6 +51,7 @@ def check(output: Broken, sizes: Sequence[int]) -> None:
     chat = Chat(output.source.vocabulary, output.source.parsers, output.client, output.prompt)
     finish_reason = "length" if output.cut else "stop"
     whole = chat.whole(output.ids, finish_reason)
+    assert len({name for name, _, _ in whole.message.calls}) == len(whole.message.calls)
     chunks = split(output.ids, sizes)
     assert chat.streamed("complete", chunks, finish_reason) == whole
     check_fragments(chat.streamed("fragments", chunks, finish_reason), whole)

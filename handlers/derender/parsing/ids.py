@@ -26,8 +26,6 @@ _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 _MISTRAL_LENGTH: Final = 9
 _NUMBER: Final = re.compile(r"functions\.[^:]*:([0-9]{1,9})")
 """An id of Kimi's form."""
-_WRITTEN_NUMBER: Final = re.compile(r"[0-9]{1,9}")
-"""What a model writes as a call's number. A state that was forged may have anything."""
 _MISTRAL: Final = re.compile(rf"[0-9A-Za-z]{{{_MISTRAL_LENGTH}}}")
 
 
@@ -73,7 +71,7 @@ def make_seed(request_id: str, prompt_token_ids: Sequence[int] | None, earlier: 
 def call_id(ids: Ids, call: CallStart, *, seed: bytes, choice: int, earlier: EarlierCalls) -> str:
     """Return the id of a tool call.
 
-    It is the one that the model wrote, if the family's clients depend on it and no earlier call has it.
+    It is the one that the model wrote, if the family's clients depend on it and no earlier call can have it.
 
     Args:
         ids: The form of ids.
@@ -85,8 +83,9 @@ def call_id(ids: Ids, call: CallStart, *, seed: bytes, choice: int, earlier: Ear
     written = call.written_id
     if ids is Ids.KIMI:
         # Numbers count on over the conversation. A model that begins again would repeat ids.
-        if not _WRITTEN_NUMBER.fullmatch(written) or int(written) < earlier.next_number + call.index:
-            written = str(max(earlier.count, earlier.next_number) + call.index)
+        least = max(earlier.count, earlier.next_number, call.lead) + call.index
+        if call.written_number is None or call.written_number < least:
+            written = str(least)
         return f"functions.{call.name}:{written}"
     if ids is Ids.MISTRAL and _MISTRAL.fullmatch(written) and written not in earlier.ids:
         return written

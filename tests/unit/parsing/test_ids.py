@@ -23,9 +23,11 @@ def made(
     prompt: list[int] | None = None,
     choice: int = 0,
     earlier: EarlierCalls = NOTHING,
+    lead: int = 0,
 ) -> str:
     seed = make_seed(request, prompt, earlier)
-    return call_id(ids, CallStart(index, "get_weather", written), seed=seed, choice=choice, earlier=earlier)
+    call = CallStart(index, "get_weather", written, lead)
+    return call_id(ids, call, seed=seed, choice=choice, earlier=earlier)
 
 
 def conversation(*ids: str) -> EarlierCalls:
@@ -122,7 +124,7 @@ def test_the_calls_of_a_conversation(messages: Any, expected: EarlierCalls) -> N
         (2, "", NOTHING, "2"),
         (1, "", EarlierCalls(3), "4"),
         (0, "7", NOTHING, "7"),
-        (0, "0", EarlierCalls(3), "0"),
+        pytest.param(0, "0", EarlierCalls(3), "3", id="begun again, after calls with other ids"),
         (0, "4", conversation("functions.get_weather:3"), "4"),
         (1, "007", conversation("functions.get_time:3"), "007"),
         pytest.param(0, "3", conversation("functions.get_weather:3"), "4", id="written before"),
@@ -139,6 +141,16 @@ def test_kimis_ids_have_the_models_number_or_count_on(
 ) -> None:
     expected = f"functions.get_weather:{number}"
     assert made(Ids.KIMI, index=index, written=written, earlier=earlier) == expected
+
+
+@pytest.mark.parametrize(
+    ("index", "written", "lead", "number"),
+    [(1, "", 1, "2"), (1, "1", 1, "2"), (1, "2", 1, "2"), (3, "", 4, "7"), (3, "9", 4, "9")],
+)
+def test_kimis_ids_count_on_from_the_answers_earlier_calls(
+    index: int, written: str, lead: int, number: str
+) -> None:
+    assert made(Ids.KIMI, index=index, written=written, lead=lead) == f"functions.get_weather:{number}"
 
 
 def test_mistrals_ids_are_the_models_own() -> None:

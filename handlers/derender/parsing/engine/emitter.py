@@ -190,14 +190,16 @@ class Emitter:
             self.state.leading_space = space[:MAX_LEADING_SPACE]
 
     def _begin_call(self, name: str, written_id: str, arguments: str) -> None:
-        ids, checksum = self.state.written_ids, crc32(written_id.encode(errors="replace"))
-        if checksum in ids or len(ids) >= MAX_IDS:
+        state, checksum = self.state, crc32(written_id.encode(errors="replace"))
+        if checksum in state.written_ids or len(state.written_ids) >= MAX_IDS:
             written_id = ""
         elif written_id:
-            ids.add(checksum)
-        self.events.append(CallStart(self.state.emitted, name, written_id))
-        self.events.append(CallArguments(self.state.emitted, arguments))
-        self.state.emitted += 1
+            state.written_ids.add(checksum)
+        call = CallStart(state.emitted, name, written_id, state.lead)
+        self.events += [call, CallArguments(call.index, arguments)]
+        if (number := call.written_number) is not None:
+            state.lead = max(state.lead, number - call.index)
+        state.emitted += 1
 
     def _end_call(self) -> None:
         self.events.append(CallEnd(self.state.emitted - 1))

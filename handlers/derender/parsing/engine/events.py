@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from msgspec import Struct
 
 __all__ = ["CallArguments", "CallEnd", "CallStart", "Content", "Event", "Reasoning", "ReasoningTokens"]
+
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
 class Content(Struct, frozen=True):
@@ -33,7 +38,14 @@ class CallStart(Struct, frozen=True):
     name: str
     """The tool's name."""
     written_id: str
-    """The id that the model wrote; empty if it wrote none."""
+    """The id that the model wrote; empty if it wrote none, or if an earlier call of the answer has it."""
+    lead: int = 0
+    """How far numbers that the model wrote as ids of the answer's earlier calls are ahead of their indexes."""
+
+    @property
+    def written_number(self) -> int | None:
+        """The number that the model wrote as its id. A state that was forged may have anything."""
+        return int(self.written_id) if _NUMBER.fullmatch(self.written_id) else None
 
 
 class CallArguments(Struct, frozen=True):

@@ -113,6 +113,8 @@ class ParserState(Struct, omit_defaults=True, forbid_unknown_fields=True):
     """Whether one of them is complete."""
     written_ids: set[int] = set()
     """Checksums of the ids that the model wrote for them. Of two calls with one id, the first keeps it."""
+    lead: Count = 0
+    """How far numbers that the model wrote as their ids are ahead of their indexes."""
     calls: OpenCalls | None = None
     """The open markup of calls."""
     lookbehind: Annotated[str, Meta(max_length=MAX_LOOKBEHIND)] = ""

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from derender.parsing import CallStart, load_parsers
+from derender.parsing import CallStart, EarlierCalls, call_id, load_parsers
+from derender.parsing.engine.format import Ids
 from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, request_parser
 
 from ..support import PARIS, TIME, TOOLS, check, check_both, marked_parsers, to_pieces
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from derender.vocabulary import Vocabulary
 
 
@@ -71,6 +74,31 @@ def test_calls_carry_the_numbers_that_the_model_wrote() -> None:
     parser = request_parser(marked_parsers("kimi_k2"), tools=TOOLS, whole_calls=True)
     events = parse_chunks(parser, [to_pieces(parser, section(kimi(*PARIS, 4), kimi(*TIME, 12)))])
     assert [event.written_id for event in events if isinstance(event, CallStart)] == ["4", "12"]
+
+
+@pytest.mark.parametrize(
+    ("written", "numbers"),
+    [
+        ((4, 12), [4, 12]),
+        ((1, 1), [1, 2]),
+        ((1, None, 2), [1, 2, 3]),
+        ((None, 0, 1), [0, 1, 2]),
+        ((5, 0, 9, 6), [5, 6, 9, 10]),
+    ],
+)
+@pytest.mark.parametrize("whole_calls", [True, False])
+def test_numbers_of_calls_ascend(
+    written: Sequence[int | None], numbers: Sequence[int], *, whole_calls: bool
+) -> None:
+    parser = request_parser(marked_parsers("kimi_k2"), tools=TOOLS, whole_calls=whole_calls)
+    calls = [kimi(*TIME, number) if number is not None else kimi(*TIME).replace(":0", "") for number in written]
+    chunks = [[piece] for piece in to_pieces(parser, section(*calls))]
+    made = [
+        call_id(Ids.KIMI, event, seed=b"", choice=0, earlier=EarlierCalls())
+        for event in parse_chunks(parser, chunks)
+        if isinstance(event, CallStart)
+    ]
+    assert made == [f"functions.get_time:{number}" for number in numbers]
 
 
 def test_arguments_may_be_missing() -> None:
