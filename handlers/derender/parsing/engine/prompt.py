@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from derender.decoding.pieces import read_pieces
 from derender.decoding.state import DetokenizerState
 
-from .format import Preface
+from .format import UNREAD, Preface
 from .machine import parse
 from .state import BodyState, ParserState
 
@@ -94,8 +94,14 @@ def _after_prompt(parser: Parser, prompt_token_ids: Sequence[int]) -> ParserStat
     The end of a prompt opens the model's message, and often more: the reasoning, or the end of it. So the end
     of the prompt is parsed like output.
     """
-    if not prompt_token_ids:
+    try:
+        state = _read_prompt(parser, prompt_token_ids) if prompt_token_ids else None
+    except TimeoutError:
         return None
+    return None if state is None or state.region == UNREAD else state
+
+
+def _read_prompt(parser: Parser, prompt_token_ids: Sequence[int]) -> ParserState | None:
     grammar = parser.grammar
     if grammar.anchor:
         pieces, found = _after_anchor(parser, grammar.anchor, prompt_token_ids)

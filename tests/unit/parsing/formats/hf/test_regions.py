@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from derender.decoding.pieces import read_pieces
 from derender.decoding.state import DetokenizerState
-from derender.parsing import ParserError, load_parsers, read_start
+from derender.parsing import ParserError, ParserState, load_parsers, read_start
 from derender.parsing.patterns import regexes
 from derender.vocabulary import find_files, load
 from tests.support.engine import parse_chunks
@@ -340,3 +340,16 @@ def test_an_output_is_text_from_where_an_expression_takes_too_long(
     output = f"Look: {begun}{'ab' * 40}#{ended} {begun}"
     for chunks in ([[output]], [[output[:50]], [output[50:]]], [[character] for character in output]):
         assert fold(parse_chunks(parser, chunks)) == Message(content=output)
+
+
+@pytest.mark.parametrize("slow", ["anchor", "field"])
+def test_a_prompt_does_not_tell_if_an_expression_takes_too_long(
+    monkeypatch: pytest.MonkeyPatch, slow: str
+) -> None:
+    monkeypatch.setattr(regexes, "TIMEOUT", 0.001)
+    anchor, opens = (f"!{SLOW}#", "<think>") if slow == "anchor" else ("!", f"<{SLOW}think>")
+    fields = {"thinking": {"open_pattern": opens, "close": "</think>"}, "content": {"close": "<|im_end|>"}}
+    parsers = template_parsers({"start_anchor_pattern": anchor, "fields": fields})
+    parser = request_parser(parsers)
+    begun = read_start(parser, encode(parser.grammar.vocabulary, f"!{'ab' * 40}<{'ab' * 40}."))
+    assert (begun.told, begun.state) == (False, ParserState("answer"))
