@@ -15,7 +15,6 @@ from .accounts import is_object
 from .broken import altered, mixed
 from .encoding import split
 from .examples import tried
-from .known import with_known
 from .outputs import FAMILIES
 from .sources import PARSERS
 
@@ -31,14 +30,14 @@ if TYPE_CHECKING:
 _SIZES: Final = st.lists(st.integers(0, 12), max_size=20)
 
 
-@pytest.mark.parametrize("tools", with_known("mixed deliveries", PARSERS))
+@pytest.mark.parametrize("tools", PARSERS)
 @tried(6)
 @given(data=st.data())
 def test_mixed_markup_is_delivered_alike(tools: str | None, data: st.DataObject) -> None:
     check(data.draw(mixed(tools)), data.draw(_SIZES))
 
 
-@pytest.mark.parametrize("family", with_known("altered deliveries", FAMILIES))
+@pytest.mark.parametrize("family", FAMILIES, ids=[family.name for family in FAMILIES])
 @tried(4)
 @given(data=st.data())
 def test_altered_messages_are_delivered_alike(family: Family, data: st.DataObject) -> None:

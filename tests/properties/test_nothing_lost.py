@@ -15,7 +15,6 @@ from tests.support.parsers import request_parser
 from .accounts import find_faults
 from .broken import altered, mixed
 from .examples import tried
-from .known import with_known
 from .outputs import FAMILIES
 from .sources import PARSERS
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from .outputs import Family
 
 
-@pytest.mark.parametrize("tools", with_known("mixed", PARSERS))
+@pytest.mark.parametrize("tools", PARSERS)
 @tried(12)
 @given(data=st.data())
 def test_mixed_markup_is_accounted_for(tools: str | None, data: st.DataObject) -> None:
@@ -32,7 +31,7 @@ def test_mixed_markup_is_accounted_for(tools: str | None, data: st.DataObject) -
     check(data.draw(outputs), data.draw(st.booleans()))
 
 
-@pytest.mark.parametrize("family", with_known("altered", FAMILIES))
+@pytest.mark.parametrize("family", FAMILIES, ids=[family.name for family in FAMILIES])
 @tried(8)
 @given(data=st.data())
 def test_altered_messages_are_accounted_for(family: Family, data: st.DataObject) -> None:
