@@ -29,6 +29,7 @@ _TYPE_NAMES: Final[Mapping[str, frozenset[str]]] = {
 """The name of a type, in JSON schemas or programming languages → the JSON types."""
 _TYPE_NAME: Final = re.compile(r"([a-z]+)[0-9]*(?:[\[(<][^\])>].*)?")
 """A name, in lower case, with a width, and with the types of its items: `int64`, `list[str]`."""
+_QUOTED: Final = re.compile(r"""(["'])(.+)\1""")
 MAX_UNDECIDED: Final = 320
 """Longest scalar, and longest beginning of any value, that is kept to see what it is; characters."""
 
@@ -59,11 +60,30 @@ class Tools(dict[str, object]):
 
     def types(self, tool: str, parameter: str) -> frozenset[str]:
         """Return the JSON types that a parameter may have; all of them if nothing tells."""
-        if tool not in self:
-            return ANY_TYPE
+        return self._of(tool).of(parameter) if tool in self else ANY_TYPE
+
+    def name(self, written: str) -> str:
+        """Return the name of a tool that a model wrote, without quotes around it, unless it is offered so."""
+        return written if written in self else _unquote(written)
+
+    def key(self, tool: str, written: str) -> str:
+        """Return the name of a parameter that a model wrote. Quotes around it are left out if the tool's schema
+        declares it without them only."""
+        bare = _unquote(written)
+        if bare == written or tool not in self:
+            return written
+        declared = self._of(tool).declared
+        return bare if bare in declared and written not in declared else written
+
+    def _of(self, tool: str) -> ParameterTypes:
         if (types := self._types.get(tool)) is None:
             types = self._types[tool] = read_types(self[tool])
-        return types.of(parameter)
+        return types
+
+
+def _unquote(text: str) -> str:
+    quoted = _QUOTED.fullmatch(text)
+    return quoted[2] if quoted else text
 
 
 def read_types(parameters: JsonSchema) -> ParameterTypes:

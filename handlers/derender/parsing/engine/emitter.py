@@ -240,14 +240,15 @@ class Emitter:
 
         Args:
             calls: The markup.
-            name: The tool's name.
+            name: The tool's name, as the model wrote it. If it has quotes, the client must have offered the tool.
             written_id: The id that the model wrote.
             offered: Whether the client must have offered the tool.
         """
         if calls.status is Status.TEXT:
             return True
         self.end_call(calls)
-        if not self.parser.may_call(name, offered=offered):
+        written, name = name, self.parser.tools.name(name)
+        if not self.parser.may_call(name, offered=offered or name != written):
             self.step(calls, Step.REJECT)
             return False
         if self.parser.one_call and (self.state.called or calls.kept or calls.unended):
@@ -261,6 +262,7 @@ class Emitter:
         call = calls.call
         if call is None:
             return
+        key = self.parser.tools.key(call.name, key)
         written = key.encode(errors="replace")
         checksum = crc32(written) << 32 | adler32(written)
         if checksum in call.keys:

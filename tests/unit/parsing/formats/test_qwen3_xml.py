@@ -60,6 +60,22 @@ def parameter(key: str, value: str) -> str:
             id="a tool not offered",
         ),
         pytest.param(
+            qwen(parameter('"city"', "Paris"), name='"get_weather"'),
+            Message(calls=[PARIS]),
+            id="names in quotes",
+        ),
+        pytest.param(
+            qwen(parameter("'city'", "5"), parameter("city", "6"), name="'get_weather'"),
+            Message(calls=[("get_weather", '{"city": "5"}')]),
+            id="names in other quotes",
+        ),
+        pytest.param(
+            qwen(parameter('"city', "a"), parameter('"nosuch"', "b")),
+            Message(calls=[("get_weather", r'{"\"city": "a", "\"nosuch\"": "b"}')]),
+            id="quotes that belong to names",
+        ),
+        pytest.param(qwen(name='"nosuch"'), Message(qwen(name='"nosuch"')), id="a tool not offered, in quotes"),
+        pytest.param(
             qwen(parameter("city", "\n a\n\nb \n")),
             Message(calls=[("get_weather", r'{"city": "\n a\n\nb \n"}')]),
             id="white space in a value",
