@@ -240,7 +240,7 @@ class Emitter:
 
         Args:
             calls: The markup.
-            name: The tool's name, as the model wrote it. If it has quotes, the client must have offered the tool.
+            name: The tool's name, as the model wrote it. In quotes, it must be that of an offered tool.
             written_id: The id that the model wrote.
             offered: Whether the client must have offered the tool.
         """
