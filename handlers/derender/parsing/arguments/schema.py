@@ -21,14 +21,18 @@ _TYPE_NAMES: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(("integer", "int", "uint", "long", "short"), frozenset({"integer"})),
     **dict.fromkeys(("number", "float", "double", "decimal"), frozenset({"number", "integer"})),
     **dict.fromkeys(("boolean", "bool"), frozenset({"boolean"})),
-    **dict.fromkeys(("array", "list", "tuple", "set"), frozenset({"array"})),
-    **dict.fromkeys(("object", "dict", "map"), frozenset({"object"})),
+    **dict.fromkeys(("array", "list", "tuple", "set", "frozenset", "sequence"), frozenset({"array"})),
+    **dict.fromkeys(("object", "dict", "map", "mapping"), frozenset({"object"})),
     **dict.fromkeys(("null", "none", "nonetype"), frozenset({"null"})),
     "any": ANY_TYPE,
 }
 """The name of a type, in JSON schemas or programming languages → the JSON types."""
-_TYPE_NAME: Final = re.compile(r"([a-z]+)[0-9]*(?:[\[(<][^\])>].*)?")
-"""A name, in lower case, with a width, and with the types of its items: `int64`, `list[str]`."""
+_TYPE_NAME: Final = re.compile(r"(?:[a-z_]+\.)?([a-z]+)[0-9]*(?:[\[(<]([^\])>].*))?")
+"""A name, in lower case, with a module, a width and the types of its items: `int64`, `typing.List[str]`."""
+_CHOICES: Final[Mapping[str, frozenset[str]]] = {"optional": frozenset({"null"}), "union": frozenset()}
+"""A name whose items are the types that it stands for → what it adds to them."""
+_MAX_CHOICES: Final = 200
+"""Longest name that is read as a choice of types; characters."""
 _QUOTED: Final = re.compile(r"""(["'])(.+)\1""")
 MAX_UNDECIDED: Final = 320
 """Longest scalar, and longest beginning of any value, that is kept to see what it is; characters."""
@@ -245,10 +249,38 @@ def _resolve(reference: str, root: JsonSchema) -> JsonSchema:
 
 
 def _named_types(name: str) -> frozenset[str]:
+    """Return the types that a name stands for; none if it is not known."""
     if types := _TYPE_NAMES.get(name):
         return types
-    match = _TYPE_NAME.fullmatch(name.strip().lower())
-    return _TYPE_NAMES.get(match[1], frozenset()) if match else frozenset()
+    name = name.strip().lower()
+    short = len(name) <= _MAX_CHOICES
+    if short and len(choices := _split(name, "|")) > 1:
+        return _any_named(choices)
+    match = _TYPE_NAME.fullmatch(name)
+    if match is None:
+        return frozenset()
+    if short and match[2] and (more := _CHOICES.get(match[1])) is not None:
+        types = _any_named(_split(match[2][:-1], ","))
+        return types and types | more
+    return _TYPE_NAMES.get(match[1], frozenset())
+
+
+def _any_named(names: Sequence[str]) -> frozenset[str]:
+    """Return the types that one of several names stands for; none if one of them is not known."""
+    named = [_named_types(name) for name in names]
+    return frozenset[str]().union(*named) if all(named) else frozenset()
+
+
+def _split(name: str, separator: str) -> list[str]:
+    """Split the name of a type at separators that are not in its brackets."""
+    depth, parts = 0, [""]
+    for character in name:
+        depth += (character in "[(<") - (character in "])>")
+        if character == separator and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def _type_of(value: object) -> str:

@@ -102,7 +102,17 @@ def test_a_parameter_has_the_types_its_schema_allows(schema: object, expected: s
         ("object dict map dict[str,int] Map<string,number>", {"object"}),
         ("null none None NoneType", {"null"}),
         ("any Any", ANY_TYPE),
-        ("string[] Optional[str] str|None date", ANY_TYPE),
+        (
+            "Optional[str] str|None None|str typing.Optional[str] Union[str,None] Optional[char(1)]",
+            {"string", "null"},
+        ),
+        ("Optional[int] Optional[Optional[int]] Union[int|None]", {"integer", "null"}),
+        ("Union[str,int] str|int t.Union[int,str] string|integer", {"string", "integer"}),
+        ("typing.List[str] Sequence[Optional[str]] list[str|None] FrozenSet[int]", {"array"}),
+        ("Dict[str,Any] Mapping[str,Union[str,int]] dict[str,int|None]", {"object"}),
+        ("Union[List[str],Dict[str,int]]", {"array", "object"}),
+        ("string[] date Optional Optional[date] str|date Union[str,Thing] str| |", ANY_TYPE),
+        ("Optional[" * 99_999, ANY_TYPE),
     ],
 )
 def test_types_may_have_the_names_of_programming_languages(names: str, expected: set[str]) -> None:
