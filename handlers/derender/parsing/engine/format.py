@@ -80,7 +80,8 @@ class Slip(StrEnum):
     """What models write amiss, if it can mean one thing only.
 
     An edge that reads a slip leads to where the edge without it would have led. If a call begins at such an
-    edge, it has to name a tool that the client offered.
+    edge, it has to name a tool that the client offered: an edge to calls as JSON objects leads to a region that
+    is `offered`.
     """
 
     NO_END = "an end is missing"
@@ -194,8 +195,9 @@ class CallObjects(Struct, frozen=True):
     otherwise: str = ""
     closes: bool = False
     alone: bool = False
+    """As of `Arguments`. Only objects with no other keys than calls have count."""
     offered: bool = False
-    """Whether only tools that the client offered count, and only objects with no other keys than calls have."""
+    """Whether only tools that the client offered count."""
 
 
 Region = Text | Markup | Value | Body | Preface | Arguments | CallObjects
@@ -289,12 +291,13 @@ class Format(Struct, frozen=True):
         return replace(self, first=(), between=(), called=(), content=(), reasoning=(), regions={})
 
 
-def twice(edge: Edge, *markers: str) -> tuple[Edge, ...]:
+def twice(edge: Edge, *markers: str, to: str = "") -> tuple[Edge, ...]:
     """Return an edge, and before it an edge for each of some markers in its pattern, written more than once.
 
     Args:
         edge: The edge.
         markers: The markers.
+        to: The region that the edges before it lead to, if not the same.
     """
 
     def repeat(marker: str) -> Edge:
@@ -302,7 +305,7 @@ def twice(edge: Edge, *markers: str) -> tuple[Edge, ...]:
             some(part, least=2 if part == marker else 1) if isinstance(part, str) and part in markers else part
             for part in edge.pattern
         ]
-        return replace(edge, pattern=tuple(pattern), slip=Slip.TWICE)
+        return replace(edge, pattern=tuple(pattern), to=to or edge.to, slip=Slip.TWICE)
 
     return (*map(repeat, markers), edge)
 

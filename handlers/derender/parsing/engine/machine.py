@@ -439,13 +439,12 @@ class _Machine:
         self, region: CallObjects, calls: OpenCalls, reading: CallObjectsState, at: int
     ) -> tuple[int, bool]:
         emitter, text, texts = self.emitter, self.text, self.grammar.texts
-        known = region.offered or self.grammar.offered_only
         result = read_call_objects(
             reading,
             text,
             at,
             markers=texts,
-            known_keys=known,
+            known_keys=region.alone or self.grammar.offered_only,
             ends=self.grammar.marker_texts,
             final=self._whole,
         )

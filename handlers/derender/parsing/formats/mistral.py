@@ -41,14 +41,17 @@ TOOLS: Final = Format(
     between=(Edge((SPACE, *_UNMARKED), "arguments", Act.OPEN, slip=Slip.NO_SECTION),),
     called=(Edge((SPACE, "]"), "called", slip=Slip.TWICE),),
     content=(
-        *twice(Edge((*_MARK, ahead("[", SPACE, "{")), "objects", Act.BEGIN), "[TOOL_CALLS]"),
+        *twice(
+            Edge((*_MARK, ahead("[", SPACE, "{")), "objects", Act.BEGIN), "[TOOL_CALLS]", to="offered objects"
+        ),
         *twice(Edge((*_MARK, *_NAME, "[ARGS]"), "arguments", Act.OPEN), "[TOOL_CALLS]", "[ARGS]"),
         *twice(Edge((*_MARK, *_NAME, ahead(SPACE, "{")), "arguments", Act.OPEN), "[TOOL_CALLS]"),
-        Edge((*_MARK, ahead(*CALL)), "objects", Act.BEGIN, slip=Slip.OTHER_NOTATION),
+        Edge((*_MARK, ahead(*CALL)), "offered objects", Act.BEGIN, slip=Slip.OTHER_NOTATION),
         Edge((SPACE, "\n", *_UNMARKED), "arguments", Act.OPEN, slip=Slip.NO_SECTION),
     ),
     regions={
         "objects": CallObjects(then="called", otherwise="content", closes=True),
+        "offered objects": CallObjects(then="called", otherwise="content", closes=True, offered=True),
         "arguments": Arguments(JSON, then="called", otherwise="content", closes=True),
         **alone(),
     },

@@ -36,10 +36,13 @@ def alone(*ends: Edge) -> dict[str, Region]:
 
 _OPEN: Final = Edge((SPACE, "<tool_call>", SPACE, ahead(one_of("{", "["))), "objects", Act.BEGIN)
 _EDGES: Final = (
-    Edge((SPACE, "<tool_call>", SPACE, "{", SPACE, ahead("{")), "objects", Act.BEGIN, slip=Slip.TWICE),
-    *twice(_OPEN, "<tool_call>"),
+    Edge((SPACE, "<tool_call>", SPACE, "{", SPACE, ahead("{")), "offered objects", Act.BEGIN, slip=Slip.TWICE),
+    *twice(_OPEN, "<tool_call>", to="offered objects"),
     Edge(
-        (SPACE, "<tool_call>", SPACE, *FENCE, ahead("{")), "fenced objects", Act.BEGIN, slip=Slip.OTHER_NOTATION
+        (SPACE, "<tool_call>", SPACE, *FENCE, ahead("{")),
+        "offered objects",
+        Act.BEGIN,
+        slip=Slip.OTHER_NOTATION,
     ),
 )
 
@@ -50,7 +53,7 @@ MARKED: Final = Format(
     reasoning=_EDGES,
     regions={
         "objects": CallObjects(then="end", otherwise="content"),
-        "fenced objects": CallObjects(then="end", otherwise="content", offered=True),
+        "offered objects": CallObjects(then="end", otherwise="content", offered=True),
         "end": Markup(
             (
                 Edge((SPACE, "</tool_call>"), "called", Act.CLOSE),

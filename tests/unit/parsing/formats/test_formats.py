@@ -45,6 +45,18 @@ def test_every_edge_leads_to_a_region(tools: str | None, reasoning: str | None) 
 
 
 @pytest.mark.parametrize(("tools", "reasoning"), PAIRS)
+def test_objects_behind_a_slip_call_only_tools_that_were_offered(
+    tools: str | None, reasoning: str | None
+) -> None:
+    for grammar in grammars(tools, reasoning):
+        for region in grammar.regions.values():
+            for edge in region.edges:
+                target = grammar.regions[edge.to]
+                if edge.slip and edge.act is Act.BEGIN and isinstance(target, CallObjects):
+                    assert target.offered or grammar.offered_only, edge
+
+
+@pytest.mark.parametrize(("tools", "reasoning"), PAIRS)
 def test_regions_inside_calls_are_entered_by_the_act_that_opens_them(
     tools: str | None, reasoning: str | None
 ) -> None:
