@@ -348,7 +348,7 @@ class Section(NamedTuple):
 
 def section(
     begins: Pattern,
-    ends: str,
+    ends: Part | str,
     call_begins: str,
     call_ends: str,
     calls: Sequence[Edge],
@@ -363,7 +363,7 @@ def section(
 
     Args:
         begins: What begins the section.
-        ends: The marker that ends the section.
+        ends: What ends the section.
         call_begins: What all calls begin with, behind white space.
         call_ends: The marker that ends a call.
         calls: Edges where calls begin.

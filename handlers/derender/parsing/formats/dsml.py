@@ -7,7 +7,7 @@
     </｜DSML｜function_calls>
 
 `string` tells whether the value is text or JSON. V4 has `tool_calls` for `function_calls`. V4.1 has `calls`,
-and a space before each name.
+and a space before each name. Models write the section of another version, too.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .elements import Dialect, calls_of
 __all__ = ["TOOLS_V4", "TOOLS_V32", "TOOLS_V41"]
 
 
-def _calls(calls: str, space: str = "") -> Format:
+def _calls(space: str = "") -> Format:
     dialect = Dialect(
         opens=f"<｜DSML｜{space}",
         closes=f"</｜DSML｜{space}",
         ends=">",
-        section=calls,
+        sections=("function_calls", "tool_calls", "calls"),
         call="invoke",
         name="name",
         parameter="parameter",
@@ -45,6 +45,6 @@ def _calls(calls: str, space: str = "") -> Format:
     )
 
 
-TOOLS_V32: Final = _calls("function_calls")
-TOOLS_V4: Final = _calls("tool_calls")
-TOOLS_V41: Final = _calls("calls", " ")
+TOOLS_V32: Final = _calls()
+TOOLS_V4: Final = TOOLS_V32
+TOOLS_V41: Final = _calls(" ")

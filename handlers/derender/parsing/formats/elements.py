@@ -37,7 +37,7 @@ class Dialect(NamedTuple):
         opens: What tags begin with.
         closes: What closing tags begin with.
         ends: What tags end with.
-        section: The element around all calls.
+        sections: The elements around all calls. Models may write any of them.
         call: The element of a call.
         name: Its attribute with the tool's name.
         parameter: The element of a parameter.
@@ -52,7 +52,7 @@ class Dialect(NamedTuple):
     opens: str
     closes: str
     ends: str
-    section: str
+    sections: tuple[str, ...]
     call: str
     name: str
     parameter: str
@@ -63,9 +63,9 @@ class Dialect(NamedTuple):
     after: tuple[str, ...] = ()
     entities: bool = False
 
-    def open(self, name: str, *attributes: Part | str) -> Pattern:
+    def open(self, name: Part | str, *attributes: Part | str) -> Pattern:
         """Return the pattern of a tag."""
-        return (f"{self.opens}{name}", *attributes, SPACE, self.ends)
+        return (self.opens, name, *attributes, SPACE, self.ends)
 
     def close(self, name: str) -> str:
         """Return a closing tag."""
@@ -97,13 +97,13 @@ def calls_of(dialect: Dialect, *, besides: tuple[Edge, ...] = ()) -> Section:
     """
     call_opens, call_ends = f"{dialect.opens}{dialect.call}", dialect.close(dialect.call)
     parameter_opens, parameter_ends = f"{dialect.opens}{dialect.parameter}", dialect.close(dialect.parameter)
-    section_ends = dialect.close(dialect.section)
+    section_ends = one_of(*map(dialect.close, dialect.sections))
     call = (SPACE, call_opens, *_attribute(dialect.name, capture("name", r'^"\n')), _OTHER)
     again = dialect.open(dialect.call, *_loose(dialect.name, same("name")), _OTHER)
     quoted = _loose(dialect.name, capture("name", _QUOTED))
     counted = optional(*_loose("index", any_of("0-9")))
     calls = section(
-        (SPACE, *dialect.open(dialect.section)),
+        (SPACE, *dialect.open(one_of(*dialect.sections))),
         section_ends,
         call_opens,
         call_ends,

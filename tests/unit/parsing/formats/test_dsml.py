@@ -94,3 +94,12 @@ def test_malformed_calls_come_back_as_written() -> None:
 def test_markers_quoted_in_reasoning_are_reasoning() -> None:
     quoted = "use <｜DSML｜function_calls> then"
     check_both(marked_parsers("deepseek_v32", "deepseek_r1"), f"{quoted}</think>Hi", Message("Hi", quoted))
+
+
+@pytest.mark.parametrize("name", sorted(DSML))
+@pytest.mark.parametrize("calls", [calls for calls, _ in DSML.values()])
+def test_the_section_of_another_version_is_markup(name: str, calls: str) -> None:
+    own, space = DSML[name]
+    output = dsml(name, invoke(dsml_parameter("city", "Paris", "true")))
+    output = output.replace(f"｜DSML｜{space}{own}", f"｜DSML｜{space}{calls}")
+    check(marked_parsers(name), f"Hi\n\n{output}", Message("Hi", "", [PARIS]))
