@@ -33,9 +33,11 @@ __all__ = ["REASONING", "TOOLS"]
 
 _NAME: Final = (capture("name", r"^{\s"), SPACE, ahead("{"))
 _OPEN: Final = (
-    *twice(Edge(("<|tool_call>", SPACE, "call:", *_NAME), "arguments", Act.OPEN), "<|tool_call>", "call:"),
+    *twice(
+        Edge(("<|tool_call>", SPACE, "call:", SPACE, *_NAME), "arguments", Act.OPEN), "<|tool_call>", "call:"
+    ),
     Edge(
-        ("<|tool_call>", SPACE, "call:", capture("name", r"^<{\s"), SPACE, "<tool_call|>"),
+        ("<|tool_call>", SPACE, "call:", SPACE, capture("name", r"^<{\s"), SPACE, "<tool_call|>"),
         "called",
         Act.OPEN_CLOSE,
         slip=Slip.NO_END,

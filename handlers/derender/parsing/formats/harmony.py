@@ -69,14 +69,15 @@ def _last_words(message: str) -> Edge:
     return Edge((SPACE, ahead(_WORD, any_of("^"), END)), message)
 
 
-def _behind_message(text: str) -> Markup:
+def _behind_message(text: str, *edges: Edge) -> Markup:
     """Return the region behind a message.
 
     Args:
         text: The region of text that begins no header.
+        edges: Other edges out of it.
     """
     early_end = (SPACE, one_of(("assistant", SPACE, optional(_CHANNEL)), _CHANNEL), SPACE, END)
-    return Markup((*_NEXT, Edge(early_end, "between"), Edge(OTHER_TEXT, text), _last_words(text)))
+    return Markup((*edges, *_NEXT, Edge(early_end, "between"), Edge(OTHER_TEXT, text), _last_words(text)))
 
 
 def _to(otherwise: str, own_tool: str) -> tuple[Edge, ...]:
@@ -176,7 +177,11 @@ MESSAGES: Final = Format(
             ),
         ),
         "arguments": Arguments(JSON, then="rest", otherwise="content", closes=True),
-        "rest": _behind_message("reasoning"),
+        "rest": _behind_message(
+            "reasoning",
+            # The arguments have a brace too many.
+            Edge((SPACE, "}", ahead(SPACE, one_of(_END, "<|start|>", END))), "rest"),
+        ),
         "between": _behind_message("answer"),
     },
     start="opening",

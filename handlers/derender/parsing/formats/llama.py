@@ -41,6 +41,7 @@ TOOLS: Final = Format(
                     "objects",
                     Act.BEGIN,
                 ),
+                Edge((SPACE, "}", ahead(SPACE, one_of(_BETWEEN, _TAG, END))), "more", slip=Slip.TWICE),
                 Edge(OTHER_TEXT, "content"),
             ),
         ),

@@ -25,7 +25,7 @@ from derender.parsing.engine.format import (
     Thoughts,
     twice,
 )
-from derender.parsing.patterns import LINES, OTHER_TEXT, SPACE, ahead, capture, optional
+from derender.parsing.patterns import END, LINES, OTHER_TEXT, SPACE, ahead, capture, one_of, optional
 
 from .objects import CALL, CALLS, alone
 
@@ -39,7 +39,10 @@ TOOLS: Final = Format(
     markers=("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
     first=(Edge((SPACE, ahead(CALLS)), "alone", Act.BEGIN, slip=Slip.NO_SECTION),),
     between=(Edge((SPACE, *_UNMARKED), "arguments", Act.OPEN, slip=Slip.NO_SECTION),),
-    called=(Edge((SPACE, "]"), "called", slip=Slip.TWICE),),
+    called=(
+        Edge((SPACE, "]"), "called", slip=Slip.TWICE),
+        Edge((SPACE, "}", ahead(SPACE, one_of("[TOOL_CALLS]", END))), "called", slip=Slip.TWICE),
+    ),
     content=(
         *twice(
             Edge((*_MARK, ahead("[", SPACE, "{")), "objects", Act.BEGIN), "[TOOL_CALLS]", to="offered objects"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from derender.parsing.engine.format import NO_CALL, Act, CallObjects, Edge, Format, Markup, Slip, twice
-from derender.parsing.patterns import ANYTHING, SPACE, ahead, any_of, one_of, optional
+from derender.parsing.patterns import ANYTHING, END, SPACE, ahead, any_of, one_of, optional
 
 if TYPE_CHECKING:
     from derender.parsing.engine.format import Region
@@ -30,7 +30,15 @@ def alone(*ends: Edge) -> dict[str, Region]:
     """
     return {
         "alone": CallObjects(then="after alone", otherwise="content", alone=True, offered=True),
-        "after alone": Markup((Edge((SPACE, ahead(CALLS)), "alone", Act.BEGIN), *ends, NO_CALL), ends=True),
+        "after alone": Markup(
+            (
+                Edge((SPACE, ahead(CALLS)), "alone", Act.BEGIN),
+                Edge((SPACE, "}", ahead(SPACE, END)), "after alone", slip=Slip.TWICE),
+                *ends,
+                NO_CALL,
+            ),
+            ends=True,
+        ),
     }
 
 
