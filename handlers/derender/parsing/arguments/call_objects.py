@@ -72,6 +72,8 @@ class ObjectName(NamedTuple):
 
     name: str
     written_id: str
+    offered: bool = False
+    """Whether the client must have offered the tool: its name is written amiss, as `function`."""
 
 
 class ObjectArguments(NamedTuple):
@@ -235,6 +237,10 @@ class _Reader(Struct):
             self._arguments(result.json)
         elif state.key in ("name", "id"):
             state.text += result.json
+        elif state.key == "function" and not state.named:
+            # A name if it is a string. Of other values, the first character tells.
+            text = (state.text + result.json).lstrip(WHITESPACE)
+            state.text = text[: _MAX_TEXT + 1 if text[:1] == '"' else 1]
         if result.state.phase == "bad" or (state.key in ("name", "id") and len(state.text) > _MAX_TEXT):
             state.phase = "bad"
         elif result.state.phase == "done":
@@ -267,18 +273,20 @@ class _Reader(Struct):
         state.phase = "after value"
         if state.key == "name" and not state.named:
             self._name(_to_text(value))
+        elif state.key == "function" and not state.named and value[:1] == '"' and 2 < len(value) <= _MAX_TEXT:
+            self._name(_to_text(value), offered=True)
         elif state.key == "id":
             state.written_id = _to_text(value)
         elif state.key in _ARGUMENTS and not state.has_arguments:
             self._whole_arguments(value)
         state.text, state.key = "", ""
 
-    def _name(self, name: str) -> None:
+    def _name(self, name: str, *, offered: bool = False) -> None:
         state = self.state
         if not name:
             state.phase = "bad"
             return
-        self.found.append(ObjectName(name, state.written_id))
+        self.found.append(ObjectName(name, state.written_id, offered))
         arguments, state.arguments, state.named = state.arguments, "", True
         self._give(arguments)
 

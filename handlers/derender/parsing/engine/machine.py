@@ -452,8 +452,8 @@ class _Machine:
         emitter.add_markup(calls, text[at : result.end], self._count(at, result.end))
         for found in result.found:
             match found:
-                case ObjectName(name, written_id):
-                    if not emitter.open_call(calls, name, written_id, offered=region.offered):
+                case ObjectName(name, written_id, offered):
+                    if not emitter.open_call(calls, name, written_id, offered=offered or region.offered):
                         return self._leave(region, calls, result.end, fault=True)
                 case ObjectArguments(json):
                     emitter.add_arguments(calls, json)
