@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "open_state", "seal_state"]
 
-VERSION: Final = 8
+VERSION: Final = 9
 """Version of `data`. It changes if the fields of a state, or their meanings, change."""
 MAX_DATA: Final = 4 * 1024 * 1024
 """Maximum bytes of `data`, before and after compression: room for an open call of a million tokens."""

@@ -104,7 +104,7 @@ def whole(model: ServedModel, request: dict[str, Any], choices: Sequence[dict[st
             ["<think>", "hm", b" \xe2\x88"], 1, {}, {"finish_reason": "length"}, id="half a character"
         ),
         pytest.param(["<think>", b" \xe2\x88", "</think>", "Hi"], 1, {}, {}, id="half of one before a marker"),
-        pytest.param(["<think>", "hm", "\n", *CALL, "\n", "</tool_call>", "Hi"], 2, {}, {}, id="before a call"),
+        pytest.param(["<think>", "hm", "\n", *CALL, "\n", "</tool_call>"], 2, {}, {}, id="before a call"),
         pytest.param(["<think>", "hm", *CALL, "\n", "</think>", "Hi"], 2, {}, {}, id="a call without its end"),
         pytest.param(
             ["<think>", "hm", *CALL[:4], "\n", "</think>", "Hi"], 6, {}, {}, id="a call that is quoted"

@@ -28,6 +28,7 @@ MAX_IDS: Final = 16
 MAX_BUFFERED: Final = 1000
 """Maximum bytes of the state that a call may take that is kept when calls are streamed."""
 _BEGUN: Final = 2
+_KEPT: Final = (Status.BUFFERED, Status.WAITING)
 
 
 class Emitter:
@@ -108,7 +109,7 @@ class Emitter:
 
     def add_markup(self, calls: OpenCalls, text: str, tokens: int) -> None:
         """Take text of the markup, as the model wrote it, in which that many tokens begin."""
-        if calls.status is Status.BUFFERED:
+        if calls.status in _KEPT:
             calls.tokens += tokens
             if text:
                 calls.raw.append(text)
@@ -125,7 +126,7 @@ class Emitter:
             case Effect.RESTORE:
                 # Of a streamed call, a value may be kept to see what it is.
                 kept = calls.reading.kept if isinstance(calls.reading, ValueState) else ""
-                text = "".join(calls.raw) if calls.status is Status.BUFFERED else kept
+                text = "".join(calls.raw) if calls.status in _KEPT else kept
                 calls.raw, calls.kept, calls.call, calls.reading = [], [], None, None
                 self._emit_as_text(calls, text, calls.tokens)
             case Effect.SALVAGE if not self.state.called:
@@ -216,7 +217,7 @@ class Emitter:
         if self.parser.whole_calls or not (call or calls.kept):
             return
         if call is None:
-            if self._is_long(calls):
+            if calls.origin not in grammar.quotes and self._is_long(calls):
                 self.step(calls, Step.COMPLETE)
             return
         # One character may begin anything.
@@ -304,7 +305,8 @@ class Emitter:
             self.add_arguments(calls, "{}")
         elif call.parameters:
             self.add_arguments(calls, "}")
-        if listed and calls.status is Status.BUFFERED:
+        quotes = calls.origin in self.parser.grammar.quotes
+        if calls.status is Status.BUFFERED and (listed or (quotes and not self._is_long(calls))):
             calls.kept.append(Call(call.name, call.written_id, "".join(call.arguments)))
         else:
             self.step(calls, Step.COMPLETE)

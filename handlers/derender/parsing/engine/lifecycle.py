@@ -22,6 +22,8 @@ class Status(StrEnum):
     """The call is emitted as it arrives."""
     SKIPPED = "skipped"
     """The call is left out: the client wants one call only."""
+    WAITING = "waiting"
+    """The calls have ended in the reasoning. What follows tells whether they are quoted."""
     TEXT = "text"
     """All of it is text: it is no call, or no calls are wanted."""
 
@@ -37,6 +39,8 @@ class Step(StrEnum):
     """The open call ends, and counts."""
     REJECT = "reject"
     """What follows the last complete call turns out to be no call."""
+    WAIT = "wait"
+    """The markup ends, but may be quoted in the reasoning."""
     CLOSE = "close"
     """The markup ends."""
     END = "end"
@@ -67,8 +71,9 @@ LIFECYCLE: Final = (
     Transition(Step.STREAM, (Status.BUFFERED,), Effect.EMIT, Status.STREAMED),
     Transition(Step.COMPLETE, (Status.BUFFERED,), Effect.EMIT, Status.BUFFERED),
     Transition(Step.COMPLETE, (Status.STREAMED,), Effect.NONE, Status.BUFFERED),
-    Transition(Step.REJECT, (Status.BUFFERED, Status.STREAMED), Effect.RESTORE, Status.TEXT),
-    Transition(Step.CLOSE, (Status.BUFFERED, Status.SKIPPED), Effect.EMIT, None),
+    Transition(Step.REJECT, (Status.BUFFERED, Status.STREAMED, Status.WAITING), Effect.RESTORE, Status.TEXT),
+    Transition(Step.WAIT, (Status.BUFFERED,), Effect.NONE, Status.WAITING),
+    Transition(Step.CLOSE, (Status.BUFFERED, Status.SKIPPED, Status.WAITING), Effect.EMIT, None),
     Transition(Step.CLOSE, (Status.STREAMED, Status.TEXT), Effect.NONE, None),
     Transition(Step.END, (Status.BUFFERED,), Effect.SALVAGE, None),
 )

@@ -26,7 +26,7 @@ from derender.parsing.patterns import Match
 from .emitter import Emitter
 from .format import BEGINNING, UNREAD, Act, Arguments, Body, CallObjects, Markup, Preface, Shows, Text, Value
 from .lifecycle import Status, Step
-from .state import BodyState, compact_state, copy_state
+from .state import MAX_LEADING_SPACE, BodyState, compact_state, copy_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -134,9 +134,7 @@ class _Machine:
             if self.timed_out:
                 self._stop_reading()
             if not more and ends_reasoning and (calls := state.calls) is not None:
-                # What began as a call in the reasoning was quoted there.
-                self.emitter.give_up(calls, self.text[end:], self._count(end, len(self.text)))
-                state.region, end, more = calls.origin, len(self.text), True
+                state.region, end, more = calls.origin, self._end_quoted(calls, end), True
             if not more:
                 state.held = text[end:]
                 state.lookbehind = text[max(end - grammar.lookbehind, 0) : end]
@@ -161,7 +159,7 @@ class _Machine:
     def _look_for_reasoning_end(self, at: int) -> bool:
         """Limit the text that may be quoted in the reasoning. Returns whether the reasoning ends there."""
         calls, output = self.state.calls, self.output
-        if calls is None or calls.origin not in self.grammar.quotes:
+        if calls is None or calls.status is Status.WAITING or calls.origin not in self.grammar.quotes:
             self.text = output
             return False
         if at >= self.reasoning_end.end:
@@ -170,6 +168,19 @@ class _Machine:
             self.before_reasoning_end = output[: self.reasoning_end.start]
         self.text = self.before_reasoning_end
         return self.reasoning_end.pattern is not None
+
+    def _end_quoted(self, calls: OpenCalls, end: int) -> int:
+        """End what began as a call in the reasoning, which ends: it was quoted, unless only a marker is missing.
+
+        Returns:
+            Where reading stopped.
+        """
+        region = self.grammar.regions[self.state.region]
+        if calls.kept and not self.text[end:].strip(WHITESPACE) and isinstance(region, Markup) and region.ends:
+            self.emitter.step(calls, Step.CLOSE)
+            return end
+        self.emitter.give_up(calls, self.text[end:], self._count(end, len(self.text)))
+        return len(self.text)
 
     def end(self) -> None:
         """End the output."""
@@ -216,6 +227,12 @@ class _Machine:
     def _scan(self, region: Region, at: int) -> tuple[int, bool]:
         text = self.text
         match = self.grammar.scanners[self.state.region].search(text, at, final=self.final, cut=self.cut)
+        calls = self.state.calls
+        if calls is not None and calls.status is Status.WAITING:
+            if self._decide(region, calls, match, at):
+                return at, True
+            if match is None or match.pattern is None:
+                return at, False
         if match is None:
             if isinstance(region, Markup):
                 # The beginning of more markup.
@@ -239,6 +256,29 @@ class _Machine:
         if space < match.end:
             self.emitter.count_reasoning(self._count(space, match.end))
         return match.end, True
+
+    def _decide(self, region: Region, calls: OpenCalls, match: Match | None, at: int) -> bool:
+        """Decide what calls in the reasoning are, if what follows them tells: text means that they were quoted.
+        They count if other calls, another message or the end of the output follow.
+
+        Returns:
+            Whether it is decided.
+        """
+        text = self.text[at : match.start if match else len(self.text)]
+        space = len(text) - len(text.lstrip(WHITESPACE))
+        edge = None if match is None or match.pattern is None else region.edges[match.pattern]
+        if space > MAX_LEADING_SPACE or (space == len(text) and edge is not None and self._begins_other(edge)):
+            self.emitter.step(calls, Step.CLOSE)
+            return True
+        if space < len(text):
+            self.emitter.give_up(calls, "", 0)
+            self.state.region = calls.origin
+            return True
+        return False
+
+    def _begins_other(self, edge: Edge) -> bool:
+        to = self.grammar.regions[edge.to]
+        return edge.act in BEGINNING or edge.to in _TEXT_BEGINS or _shows(to) is Shows.REASONING
 
     def _without_begun_call(self, text: str, at: int) -> str:
         """Return the end of an output without a call that begins there: a lone marker, or a call after others.
@@ -326,7 +366,7 @@ class _Machine:
         if edge.act in _CLOSING:
             is_text = calls.status is Status.TEXT
             emitter.end_call(calls)
-            emitter.step(calls, Step.CLOSE)
+            self._close(calls, edge.to)
             if not is_text and not text.strip(WHITESPACE):
                 emitter.keep_space(text)
             if is_text and self.parser.calls_wanted and calls.origin in self.grammar.quotes:
@@ -334,13 +374,20 @@ class _Machine:
                 return calls.origin
         return edge.to
 
+    def _close(self, calls: OpenCalls, to: str) -> None:
+        """End markup behind which another region follows."""
+        waits = (
+            calls.kept and calls.origin in self.grammar.quotes and isinstance(self.grammar.regions[to], Text)
+        )
+        self.emitter.step(calls, Step.WAIT if waits else Step.CLOSE)
+
     def _enter(self, name: str, captures: Mapping[str, str]) -> None:
         """Enter a region."""
         region, calls = self.grammar.regions[name], self.state.calls
         if calls is not None:
             calls.reading = None
             match region:
-                case Text():
+                case Text() if calls.status is not Status.WAITING:
                     # Markup that comes to no end is none. What is quoted in the reasoning does not end it.
                     self.emitter.give_up(calls, "", 0)
                     if _shows(self.grammar.regions[calls.origin]) is Shows.REASONING:
@@ -474,7 +521,7 @@ class _Machine:
             else:
                 self.emitter.end_call(calls, listed=region.alone)
             if region.closes:
-                self.emitter.step(calls, Step.CLOSE)
+                self._close(calls, region.then)
         self._enter(region.otherwise or region.then if fault else region.then, {})
         return end, True
 
@@ -486,6 +533,8 @@ def _shows(region: Region) -> Shows | None:
 def _is_complete(region: Region, calls: OpenCalls, *, cut: bool) -> bool:
     """Return whether calls are complete if the output ends here."""
     match region:
+        case Text():
+            return calls.status is Status.WAITING
         case Markup(ends=ends):
             return ends and not (cut and (calls.call or calls.kept or calls.unended))
         case Body():

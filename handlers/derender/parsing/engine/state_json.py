@@ -105,7 +105,7 @@ def _check(parser: Parser, state: ParserState) -> None:
     if read is not None and read[1].quote >= len(read[0].quotes):
         raise ValueError("the notation has no such quote")
     origin = regions[calls.origin]
-    if isinstance(region, Text) or not (
+    if isinstance(region, Text) is not (calls.status is Status.WAITING) or not (
         calls.origin == "content" or (isinstance(origin, Text) and origin.shows is Shows.REASONING)
     ):
         raise ValueError("calls can't be open or begin in this region")

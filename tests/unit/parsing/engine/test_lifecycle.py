@@ -40,4 +40,8 @@ def test_every_status_can_be_reached() -> None:
 
 def test_text_goes_back_if_it_is_no_call() -> None:
     restored = {key for key, (effect, _) in TRANSITIONS.items() if effect is Effect.RESTORE}
-    assert restored == {(Status.BUFFERED, Step.REJECT), (Status.STREAMED, Step.REJECT)}
+    assert restored == {
+        (Status.BUFFERED, Step.REJECT),
+        (Status.STREAMED, Step.REJECT),
+        (Status.WAITING, Step.REJECT),
+    }

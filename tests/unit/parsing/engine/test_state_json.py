@@ -26,6 +26,10 @@ OUTPUTS: Final = {
         "gemma4",
         "gemma4",
     ): '<|channel>thought\nhm<channel|><|tool_call>call:get_weather{city:<|"|>a{b<|"|>}<tool_call|>',
+    (
+        "qwen3_coder",
+        "qwen3",
+    ): "<think>I could <tool_call>\n<function=get_time>\n</function>\n</tool_call> \nbut no.",
     ("pythonic", None): "[get_weather(city='P', days=2), get_time()]",
     (
         "openai",
