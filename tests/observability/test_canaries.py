@@ -59,6 +59,7 @@ class Posted(NamedTuple):
 
 
 HEADERS: Final = {
+    "content-type": "application/json",
     "authorization": f"Bearer {CANARY}",
     "cookie": f"session={CANARY}",
     "user-agent": CANARY,

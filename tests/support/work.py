@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from itertools import pairwise
+from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -60,11 +61,12 @@ def _count_traces(call: Callable[[], object]) -> int:
 
 
 def _count_events(call: Callable[[], object]) -> int:
-    count = 0
+    count, thread = 0, get_ident()
 
     def executed(_: CodeType, __: int) -> None:
         nonlocal count
-        count += 1
+        # Events come from all threads.
+        count += get_ident() == thread
 
     monitoring = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
     monitoring.use_tool_id(_TOOL, "work")

@@ -170,7 +170,7 @@ class _Machine:
         return self.reasoning_end.pattern is not None
 
     def _end_quoted(self, calls: OpenCalls, end: int) -> int:
-        """End what began as a call in the reasoning, which ends: it was quoted, unless only a marker is missing.
+        """End what began as a call in the reasoning, which ends: it was quoted if it is not complete.
 
         Returns:
             Where reading stopped.
