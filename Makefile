@@ -10,8 +10,8 @@ ARCHITECTURE ?= x86_64
 .DEFAULT_GOAL := help
 # Many processes start; what Python compiles for one is kept for the next.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup check test test-long test-others coverage lint format demo serve sam-local bench soak conformance layer \
-	build default-layer lock sbom audit clean
+.PHONY: help setup check test test-long test-others coverage lint format demo serve sam-local bench soak hostile \
+	conformance layer build default-layer lock sbom audit clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -101,6 +101,9 @@ bench: setup ## Measure speed and memory, print a table
 soak: setup ## Stream 200 generations at once, check answers and memory
 	$(BIN)/python tests/benchmarks/soak.py
 	$(BIN)/python tests/benchmarks/soak.py --relay
+
+hostile: setup ## Answer 100,000 hostile requests, print the worst
+	$(BIN)/python tests/benchmarks/hostile.py --requests 100000
 
 conformance: setup ## Replay recorded outputs of nine model families, print a table
 	$(BIN)/python tests/conformance/report.py
