@@ -58,7 +58,7 @@ test-long: setup ## Run the long tests, and each property with 100,000 examples
 
 # The other Pythons that pyproject.toml promises, and those that Lambda offers besides.
 OTHER_PYTHONS := 3.11 3.12 3.14
-OTHER_TESTS := tests/unit tests/lambda tests/batch
+OTHER_TESTS := tests/unit tests/lambda
 
 test-others: $(OTHER_PYTHONS:%=test-with-%) ## Run unit and function tests with the other Pythons that are here
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,7 +57,8 @@ class Bucket:
         self.calls: list[tuple[str, Any]] = []
         self.client.meta.events.register("provide-client-params.s3", self._note)
         self.client.meta.events.register("before-call.s3", self._call)  # type: ignore[arg-type] # it may answer
-        self._parameters: Any = None
+        # Each thread calls for itself.
+        self._asked = threading.local()
 
     def put(self, key: str, body: bytes) -> str:
         """Put an object, and return its name."""
@@ -74,11 +76,12 @@ class Bucket:
         return {key: self._other.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}
 
     def _note(self, params: Any, **_: object) -> None:
-        self._parameters = params
+        self._asked.parameters = params
 
     def _call(self, model: Any, **_: object) -> tuple[Any, Any] | None:
-        self.calls.append((model.name, self._parameters))
-        error = self.on_call(model.name, self._parameters)
+        parameters = self._asked.parameters
+        self.calls.append((model.name, parameters))
+        error = self.on_call(model.name, parameters)
         if error is None:
             return None
         status, code = error

@@ -60,8 +60,11 @@ def _find_faults(output: Broken, events: Sequence[Event], written: str, markers:
     begin = [(0, end) for end in range(1, space + 1)] * bool(marked)
     if not _is_aligned(written, [*begin, *markers, *_find(source.tags, written)], events):
         faults.append("the text is not what was written, but for markup and the white space beside it")
-    # Words that are joined are nowhere in the output, if not a call or a marker alone stood between two.
-    plain = "".join([written[begin:end] for begin, end in _between(markers, len(written))])
+    # Words that are joined are nowhere in the output, if not a call, or markers alone, stood between two.
+    plain = " ".join(
+        "".join([written[begin:end] for begin, end in _between(spans, len(written))])
+        for spans in (markers, _find(source.tags, written))
+    )
     texts = " ".join(
         "".join([each.text if isinstance(each, kind) else " " * isinstance(each, CallStart) for each in events])
         for kind in (Content, Reasoning)

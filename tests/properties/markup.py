@@ -119,8 +119,8 @@ HEADERS: Final[Mapping[str, Sequence[str]]] = {
     "harmony": _HEADERS,
     "kimi_k2": _PREFACE,
     "kimi_k3": (
-        r"""<\|open\|>call\s+tool\s*=\s*["'][^"'<]*["']([^<>/]*)/?<\|sep\|>""",
-        r"<\|open\|>message([^<]*)<\|sep\|>",
+        r"""<\|open\|>call\s+tool\s*=\s*["'][^"'<]*["']([^<>/]*)/?(?:<\|sep\|>|$)""",
+        r"<\|open\|>message([^<]*)(?:<\|sep\|>|$)",
     ),
 }
 """Module of a format, or response template → regular expressions of markup with words that may be left out."""
