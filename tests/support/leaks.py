@@ -200,7 +200,8 @@ def faulty_functions(folders: Iterable[Path]) -> list[Faulty]:
     gc.unfreeze()  # the garbage collector does not list frozen objects
     found: dict[CodeType, list[FunctionType]] = defaultdict(list)
     for item in gc.get_objects():
-        if isinstance(item, FunctionType) and item.__code__.co_filename.startswith(places):
+        # A dead weak proxy has a type, but answers no question.
+        if type(item) is FunctionType and item.__code__.co_filename.startswith(places):
             found[item.__code__].append(item)
     ordered = sorted(found.items(), key=lambda each: (each[0].co_filename, each[0].co_firstlineno))
     return [Faulty(code, functions) for code, functions in ordered]
