@@ -24,18 +24,18 @@ ROOT: Final = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "handlers"), str(ROOT / "layers" / "tokenizer")]
 
 from derender.errors import DerenderError
-from derender.parsing import load_parsers
 from derender.parsing.registry import TOOL_CALL_PARSERS
 from tests.growth.fields import fields, value
-from tests.growth.test_requests import SCALES, put, run
+from tests.growth.test_requests import SCALES, put, run, serve_parsers
 from tests.support.json_mutations import at, places, replaced
-from tests.support.models import alone, served
-from tests.unit.parsing.support import FROM_VOCABULARY, TOOLS, marked_vocabulary, marker_texts
+from tests.unit.parsing.support import FROM_VOCABULARY, TOOLS, marker_texts
 
 LIMIT: Final = 1.0
 """Seconds of CPU that any request may take."""
 PER_BYTE: Final = 20e-6
 """Seconds more for each byte of the request and the answer."""
+BYTES: Final = 256
+"""The first ids of a vocabulary, each of one byte."""
 REASONING: Final = {"openai": "openai_gptoss", "kimi_k3": "kimi_k3", "kimi_k2": "kimi_k2", "gemma4": "gemma4"}
 VALUES: Final[tuple[Any, ...]] = (
     None,
@@ -80,19 +80,15 @@ class Case(NamedTuple):
     about: str
 
 
-def models(name: str) -> tuple[Any, list[int], int]:
-    """Return models with a parser, its markers' ids, and the size of the vocabulary."""
+def models(name: str) -> tuple[Any, list[int]]:
+    """Return models with a parser, and its markers' ids."""
     reasoning = REASONING.get(name, "qwen3")
-    markers = sorted(marker_texts(name, reasoning))
-    vocabulary = marked_vocabulary(markers)
-    added = vocabulary.added_tokens()
-    parsers = load_parsers(vocabulary, name, reasoning)
-    many = 1 << 20
-    model = served(vocabulary, parsers=parsers, max_model_len=many, max_sequences=many, max_logprobs=-1)
-    return alone(model), [added[marker] for marker in markers], 256
+    asked = serve_parsers(name, reasoning)
+    added = asked.find(None)[0].vocabulary.added_tokens()
+    return asked, [added[marker] for marker in sorted(marker_texts(name, reasoning))]
 
 
-def output(chance: random.Random, markers: list[int], size: int, count: int) -> list[int]:
+def output(chance: random.Random, markers: list[int], count: int) -> list[int]:
     """Return token ids: a few parts, some of them repeated."""
     ids: list[int] = []
     while len(ids) < count:
@@ -102,14 +98,14 @@ def output(chance: random.Random, markers: list[int], size: int, count: int) -> 
                 case 0:
                     part.append(chance.choice(markers))
                 case 1:
-                    part.append(chance.randrange(size))
+                    part.append(chance.randrange(BYTES))
                 case _:
                     part += chance.choice(TEXTS).encode()
         ids += part * chance.choice((1, 1, 2, max(1, count // len(part))))
     return ids[:count]
 
 
-def request(chance: random.Random, markers: list[int], size: int) -> tuple[Any, dict[str, Any], str]:
+def request(chance: random.Random, markers: list[int]) -> tuple[Any, dict[str, Any], str]:
     """Return the way to make a request large, a request, and what is in it."""
     scale = chance.choice(SCALES)
     times = int(2 ** chance.uniform(0, 9))
@@ -129,7 +125,7 @@ def request(chance: random.Random, markers: list[int], size: int) -> tuple[Any, 
     for place in places(body):
         if place[-1:] == ("token_ids",) and "choices" in place and chance.random() < 0.9:
             count = int(2 ** chance.uniform(0, 11)) // times + 1
-            at(body, place[:-1])["token_ids"] = output(chance, markers, size, count)
+            at(body, place[:-1])["token_ids"] = output(chance, markers, count)
     for _ in range(chance.choice((0, 0, 1, 2))):
         place = chance.choice(places(body)[:2000])
         body = replaced(body, place, chance.choice(VALUES))
@@ -150,8 +146,8 @@ def main() -> int:
     failed = 0
     for _ in range(given.requests):
         name = chance.choice([*served_models])
-        asked, markers, size = served_models[name]
-        scale, body, about = request(chance, markers, size)
+        asked, markers = served_models[name]
+        scale, body, about = request(chance, markers)
         data = json.dumps(body).encode(errors="surrogatepass")
         before, received, end = time.process_time(), 0, "answered"
         try:

@@ -94,9 +94,14 @@ def cases() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def models() -> Models:
-    """A model with the parsers of Hermes and Qwen3, and high limits."""
-    vocabulary = marked_vocabulary(sorted(marker_texts("hermes", "qwen3")))
-    parsers = load_parsers(vocabulary, "hermes", "qwen3")
+    """A model with the parsers of Hermes and Qwen3."""
+    return serve_parsers("hermes", "qwen3")
+
+
+def serve_parsers(tools: str, reasoning: str) -> Models:
+    """Return a model with two parsers, their markers and high limits."""
+    vocabulary = marked_vocabulary(sorted(marker_texts(tools, reasoning)))
+    parsers = load_parsers(vocabulary, tools, reasoning)
     many = 1 << 20
     return alone(served(vocabulary, parsers=parsers, max_model_len=many, max_sequences=many, max_logprobs=-1))
 

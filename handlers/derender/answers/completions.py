@@ -13,7 +13,6 @@ from derender.protocol.limits import (
     check_prompt_token_ids,
     check_repeated_prompt,
     check_response,
-    repeated_bytes,
 )
 from derender.protocol.openai.completions import CompletionChoice, TextCompletion
 
@@ -105,12 +104,14 @@ def text_completion(
         read_entries(path, response.choices, client.candidates, model.limits.vocabulary_size)
         for path, response in zip(paths, responses, strict=True)
     ]
-    _check_size(model, client, responses, entries, echoes)
+    _check_size(model, responses, entries, echoes)
 
     by_id, writer = client.return_tokens_as_token_ids, model.logprobs
     decoder = output_decoder(model.vocabulary, client, None, stops_reported=stops_reported)
     choices: list[CompletionChoice] = []
-    for response, prompt, each, (text, prompt_entries) in zip(responses, prompts, entries, echoes, strict=True):
+    for response, prompt, each, (text, prompt_entries, _) in zip(
+        responses, prompts, entries, echoes, strict=True
+    ):
         prompt_logprobs = writer.write_prompt(response.prompt_logprobs)
         echo = write_echo(text, prompt_entries, writer, by_id=by_id)
         decoded = decode_choices(decoder, response, prompt.token_ids)
@@ -145,23 +146,22 @@ def text_completion(
 
 def _check_size(
     model: ServedModel,
-    client: CompletionRequest,
     responses: Sequence[GenerateResponse],
     entries: Sequence[Sequence[Entries | None]],
-    echoes: Sequence[tuple[str, Entries | None]],
+    echoes: Sequence[tuple[str, Entries | None, int]],
 ) -> None:
     """Refuse an answer that is too large. Each choice of a response repeats its prompt."""
     texts: list[tuple[Sequence[int], int]] = []
     logprobs: list[tuple[Entries | None, int]] = []
     parts = repeated = 0
-    for response, each, (text, prompt_entries) in zip(responses, entries, echoes, strict=True):
+    for response, each, (_, prompt_entries, once) in zip(responses, entries, echoes, strict=True):
         choices = len(response.choices)
         texts += [(choice.token_ids or (), 1) for choice in response.choices]
         texts.append((prompt_ids(response.prompt_logprobs), choices))
         logprobs += [(entry, 1) for entry in each]
         logprobs.append((prompt_entries, choices))
         parts += choices
-        repeated += choices * repeated_bytes(response, return_token_ids=client.return_token_ids, echoed=text)
+        repeated += choices * once
     check_answer_size(model, texts, logprobs, parts=parts, repeated=repeated)
 
 
@@ -176,8 +176,10 @@ def _read_echo(
     place: int,
     response: GenerateResponse,
     prompt: Prompt,
-) -> tuple[str, Entries | None]:
+) -> tuple[str, Entries | None, int]:
     """Return the text and the logprobs of a prompt that choices begin with; nothing if they don't.
+
+    The third is the number of bytes of the prompt that each choice has.
 
     Raises:
         BadRequest: The prompt or its logprobs are not known, or too large to be repeated in each choice.
@@ -187,8 +189,8 @@ def _read_echo(
         text = echo_text(f"prompt_token_ids.{place}", model.vocabulary, client.prompt, prompt, place)
     if client.echo and client.logprobs is not None:
         entries = read_prompt_entries(path, response, prompt.token_ids or (), client.candidates)
-    check_repeated_prompt(path, response, return_token_ids=client.return_token_ids, echoed=text)
-    return text, entries
+    once = check_repeated_prompt(path, response, return_token_ids=client.return_token_ids, echoed=text)
+    return text, entries, once
 
 
 def _one_each(name: str, values: Sequence[T | None] | None, responses: Sequence[object]) -> Sequence[T | None]:

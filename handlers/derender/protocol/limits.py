@@ -29,7 +29,6 @@ __all__ = [
     "check_stop_strings",
     "check_stream_size",
     "out_of_vocabulary",
-    "repeated_bytes",
 ]
 
 MAX_STOP_STRINGS: Final = 64
@@ -206,9 +205,7 @@ def check_prompt(path: str, prompt: Json, limits: Limits) -> None:
                 )
 
 
-def check_repeated_prompt(
-    path: str, response: GenerateResponse, *, return_token_ids: bool, echoed: str
-) -> None:
+def check_repeated_prompt(path: str, response: GenerateResponse, *, return_token_ids: bool, echoed: str) -> int:
     """Refuse a prompt that is too large when it is repeated in each choice of a text completion.
 
     Args:
@@ -217,28 +214,24 @@ def check_repeated_prompt(
         return_token_ids: Whether choices have the prompt's ids.
         echoed: The text of the prompt, if choices have it.
 
+    Returns:
+        The bytes of the prompt that each choice has.
+
     Raises:
         BadRequest: The message names the limit.
     """
     choices = len(response.choices)
-    if choices < 2:
-        return
-    once = repeated_bytes(response, return_token_ids=return_token_ids, echoed=echoed)
-    if once * choices > MAX_REPEATED:
-        raise BadRequest(
-            f"{path}: the prompt, its ids and its logprobs are repeated in each of {choices} choices; "
-            f"{once} bytes each exceed the maximum of {MAX_REPEATED} in all",
-            param=f"{path}.choices",
-        )
-
-
-def repeated_bytes(response: GenerateResponse, *, return_token_ids: bool, echoed: str) -> int:
-    """Return the bytes of a prompt that each choice of a text completion has (`check_repeated_prompt`)."""
     once = _ID_BYTES * len(response.prompt_token_ids or ()) if return_token_ids else 0
     once += len(echoed)
     if response.prompt_logprobs is not None:
         # Echoed logprobs repeat them.
         once += len(orjson.dumps(response.prompt_logprobs)) * (2 if echoed else 1)
+    if choices > 1 and once * choices > MAX_REPEATED:
+        raise BadRequest(
+            f"{path}: the prompt, its ids and its logprobs are repeated in each of {choices} choices; "
+            f"{once} bytes each exceed the maximum of {MAX_REPEATED} in all",
+            param=f"{path}.choices",
+        )
     return once
 
 

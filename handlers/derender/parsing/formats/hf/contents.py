@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from derender.parsing.arguments.notation import MAX_DEPTH
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -107,8 +109,6 @@ class _Json(_Text, frozen=True):
         return _KEY.sub(r'\1"\2"\3', text) if self.unquoted_keys else text
 
 
-MAX_DEPTH: Final = 200
-"""Maximum nesting depth of JSON, as in arguments that are read as they arrive."""
 _STRING: Final = r'"(?:[^"\\]|\\.)*+"?'
 """A string, or the rest of the text if it has no end."""
 _NESTING: Final = re.compile(rf"{_STRING}|[\[\]{{}}]", re.DOTALL)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from derender.parsing.formats.hf.contents import MAX_DEPTH
+from derender.parsing.arguments.notation import MAX_DEPTH
 from tests.support.engine import parse_chunks
 from tests.support.parsers import Message, fold, request_parser
 
